@@ -1,4 +1,4 @@
-"""What estimators take from scikit-learn, and what stands in where it is not installed."""
+"""The parts of scikit-learn that estimators use, and their replacements if it is not installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ try:
 except ImportError:
 
     class BaseEstimator:  # type: ignore[no-redef]
-        """Parameters are what the constructor takes, as in scikit-learn."""
+        """Parameters are the arguments of the constructor, as in scikit-learn."""
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:
             """Return the parameters by name. Local."""
@@ -44,7 +44,7 @@ except ImportError:
             raise UsageError(f"{type(estimator).__name__}: call fit before predict")
 
     def validate_data(estimator: Any, X: Any, *, dtype: Any, reset: bool = True, ensure_min_samples: int = 1) -> Any:  # noqa: N803
-        """Return finite numbers with two axes, as many along the second as `fit` had unless `reset`. Local."""
+        """Return finite numbers with two axes, as many along the second as for `fit` unless `reset`. Local."""
         array = np.asarray(X, dtype)
         if array.ndim != 2 or len(array) < ensure_min_samples or not array.size or not np.isfinite(array).all():
             legal = f"finite numbers [samples, features], {ensure_min_samples} samples or more"

@@ -1,4 +1,4 @@
-"""How much memory there is for a run."""
+"""The memory available for a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def available_memory() -> int:
-    """Return the bytes that this process may still use: what the machine has free, or less in a container. Local."""
+    """Return the bytes that this process may still use: the machine's free memory, or less in a container. Local."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():

@@ -9,7 +9,7 @@ from gondwana.errors import UsageError
 
 
 def lacking() -> str:
-    """Return why this process has no GPU, "" if it has one. Local."""
+    """Return the reason why this process has no GPU, "" if it has one. Local."""
     try:
         return "" if gw.device_count() else "no device is visible"
     except UsageError as error:
@@ -20,11 +20,11 @@ def will_be_used(device: str, instead: str) -> bool:
     """Return, before any rank starts, whether a run will use GPUs, as far as this machine shows. Local.
 
     Args:
-        device: of the settings: "host", "cuda", or "auto" for the one that is there.
-        instead: what may be set instead of "cuda", for the message.
+        device: device of the settings: "host", "cuda", or "auto" for a GPU if there is one.
+        instead: alternatives to "cuda", for the message.
 
     Raises:
-        UsageError: the run is to use GPUs and there are none.
+        UsageError: the run must use GPUs and there are none.
     """
     if device == "host" or _ranks_are_elsewhere():
         return device == "cuda"

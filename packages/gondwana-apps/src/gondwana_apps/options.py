@@ -1,4 +1,4 @@
-"""The command lines of applications: one line for what is wrong with them."""
+"""The command lines of applications, with one line for each error in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Parser(argparse.ArgumentParser):
 
     Args:
         program: the name of the application.
-        description: what it does.
+        description: purpose of the application.
     """
 
     def __init__(self, program: str, description: str) -> None:
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole(text: str) -> int:
-    """Return the number that an option gives: the `type` of its argument. Local."""
+    """Return the number in an option's text: the `type` of its argument. Local."""
     number = whole_number(text)
     if number is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
@@ -39,10 +39,10 @@ def whole(text: str) -> int:
 
 
 def on_first_rank(team: gw.Team, read: Callable[[], T]) -> T:
-    """Let rank 0 read what users give, so that all ranks run the same even if a file changes. Collective over team.
+    """Let rank 0 read the input of users, so that all ranks run the same even if a file changes. Collective over team.
 
     Args:
-        team: gets what rank 0 reads.
+        team: ranks that get the result.
         read: called by rank 0 alone.
 
     Raises:

@@ -1,4 +1,4 @@
-"""How well two partitions of the same points agree."""
+"""The agreement of two partitions of the same points."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def purity(labels: npt.ArrayLike, truth: npt.ArrayLike) -> float:
 
     Args:
         labels: the cluster of each point.
-        truth: its class.
+        truth: class of each point.
 
     Raises:
         UsageError: there are no points, or the lengths differ.
@@ -57,7 +57,7 @@ def purity(labels: npt.ArrayLike, truth: npt.ArrayLike) -> float:
 
 
 def _contingency(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Any, Any, Any, Any]:
-    """Of the pairs of labels that occur: the index of the first label, and the count; then the counts of each label."""
+    """The pairs of labels that occur: index of the first label, and count; then the counts of each label."""
     if np.shape(a) != np.shape(b) or np.ndim(a) != 1 or not np.size(a):
         raise UsageError(
             f"partitions of shapes {np.shape(a)} and {np.shape(b)}: give one label for each point, and a point"

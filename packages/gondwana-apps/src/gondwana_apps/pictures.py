@@ -10,7 +10,7 @@ from gondwana.errors import UsageError
 from gondwana.results import write_bytes
 
 Step = tuple[float, int, float | None]
-"""A temperature, the clusters there, and the lowest eigenvalue by the largest one where it is known."""
+"""A temperature, the clusters there, and the lowest eigenvalue by the largest one if known."""
 
 
 def figure(width: float, height: float) -> Any:
@@ -32,7 +32,7 @@ def save(drawn: Any, file: str, name: str | None = None) -> None:
     Args:
         drawn: the figure.
         file: the picture.
-        name: what messages call it; None: its name.
+        name: name of the picture in messages; None: its file name.
 
     Raises:
         ResultError: the file cannot be written.

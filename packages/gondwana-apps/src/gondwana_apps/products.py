@@ -11,7 +11,7 @@ from gondwana import simd
 
 ROWS, WIDTH = 3, 8
 """Rows of the matrix at once, and elements of a vector: sums of three rows and two vectors take 12 registers of four
-elements, which leaves four for what is loaded."""
+elements, which leaves four for loaded elements."""
 TILE, PITCH = 512, 520
 """Columns that are converted at once, and the distance of two rows of them: rows 4 KiB apart would share cache sets."""
 BAND = 16
@@ -31,10 +31,10 @@ def multiply(threads: Any, d: Any, x: Any, scale: float, y: Any, tiles: Any, sum
         threads: the team; each thread takes some of the rows.
         d: any real numbers [n, N].
         x: float64 [K, N rounded up to a multiple of WIDTH], finite.
-        scale: of the numbers in d.
+        scale: scale of the numbers in d.
         y: float64 [K, n].
-        tiles: room for float64 [threads, ROWS * PITCH].
-        sums: room for float64 [threads, BAND * K * PARTS].
+        tiles: space for float64 [threads, ROWS * PITCH].
+        sums: space for float64 [threads, BAND * K * PARTS].
     """
     rows, columns = d.shape
     tile, parts = tiles[threads.index], sums[threads.index]
@@ -61,7 +61,7 @@ def multiply(threads: Any, d: Any, x: Any, scale: float, y: Any, tiles: Any, sum
 
 @gw.jit
 def convert(row: Any, ahead: Any, start: int, width: int, tile: Any, at: int) -> None:
-    """Copy a part of a row to a tile, fill up its last vector with zeros, and ask for the row that comes next."""
+    """Copy a part of a row to a tile, fill up its last vector with zeros, and prefetch the next row."""
     whole = width - width % WIDTH
     for j in range(0, whole, WIDTH):
         simd.prefetch(ahead, start + j)

@@ -1,4 +1,4 @@
-"""What a run that simulates a field writes and continues from: a dataset of its steps, and checkpoints."""
+"""The output and the input of a run that simulates a field: a dataset of its steps, and checkpoints."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ Arrays = Mapping[str, gw.GlobalArray]
 
 
 class Keys(Protocol):
-    """The keys of settings that say what is written, when, and what a run continues from."""
+    """The keys of settings that say what is written, when, and the source of a continuation."""
 
     @property
     def output(self) -> str | None:
-        """Name of the dataset; "" or None: none is written."""
+        """Name of the dataset; "" or None: no dataset."""
 
     @property
     def plotgap(self) -> int:
-        """Steps between two that are written."""
+        """Steps between two outputs."""
 
     @property
     def overwrite(self) -> bool:
-        """Whether a dataset of the same name is replaced."""
+        """Whether to replace a dataset of the same name."""
 
     @property
     def async_write(self) -> bool:
-        """Whether the run goes on while the dataset is written."""
+        """Whether the run continues while the dataset is written."""
 
     @property
     def checkpoint(self) -> bool:
@@ -53,7 +53,7 @@ class Keys(Protocol):
 
     @property
     def checkpoint_keep(self) -> int:
-        """Checkpoints kept."""
+        """Number of checkpoints kept."""
 
     @property
     def restart(self) -> bool:
@@ -67,13 +67,13 @@ class Keys(Protocol):
 class RunFiles:
     """Writes the steps of a run and its checkpoints. Collective over the team to make; a context manager.
 
-    At the end of the block all that was handed over is on the disk; after an error, what this rank has handed over.
+    At the end of the block all submitted steps are on the disk; after an error, those that this rank has submitted.
 
     Args:
         keys: settings of the run.
-        arrays: by name, as they are written.
-        attributes: of the dataset.
-        done: steps done before; if the run continues, later ones in the dataset are replaced.
+        arrays: arrays by name, as they are written.
+        attributes: attributes of the dataset.
+        done: number of steps done before; if the run continues, later ones in the dataset are replaced.
         team: the ranks of the arrays.
     """
 
@@ -107,23 +107,23 @@ class RunFiles:
             self._writer.abandon()
 
     def takes(self, done: int) -> bool:
-        """Return whether the dataset gets the state after so many steps. Local."""
+        """Return whether the dataset gets the state after `done` steps. Local."""
         return self._writer is not None and done % self._keys.plotgap == 0
 
     def write(self, done: int, arrays: Arrays) -> None:
-        """Write the state after so many steps to the dataset, if there is one. Collective over the team."""
+        """Write the state after `done` steps to the dataset, if there is one. Collective over the team."""
         if self._writer is not None:
             self._writer.write(done, arrays)
 
     def save(self, done: int, arrays: Arrays, physics: Mapping[str, Any]) -> None:
-        """Write a checkpoint and remove those that are no longer to be kept. Collective over the team; blocks.
+        """Write a checkpoint and remove those that need not be kept any more. Collective over the team; blocks.
 
-        First the output up to here is written, since a run that continues will not write that again.
+        First the output so far is written, since a run that continues will not write it again.
 
         Args:
             done: steps done.
             arrays: the whole state, by name.
-            physics: what a continuation must have in common with this run.
+            physics: values that a continuation must have in common with this run.
         """
         if self._writer is not None:
             self._writer.flush()
@@ -151,12 +151,12 @@ def reserved(keys: Keys, team: gw.Team) -> AbstractContextManager[Any]:
 
 
 def restore(keys: Keys, arrays: Arrays, physics: Mapping[str, Any], team: gw.Team) -> checkpoint.Checkpoint:
-    """Set arrays from the checkpoint that the settings name, whatever ranks wrote it. Collective over team; blocks.
+    """Set arrays from the checkpoint named by the settings, written by any ranks. Collective over team; blocks.
 
-    Rank 0 prints from which one, and which others were damaged.
+    Rank 0 prints the name of the checkpoint, and those of damaged ones.
 
     Raises:
-        UsageError: there is none, or it belongs to other settings.
+        UsageError: no checkpoint exists, or it belongs to other settings.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -184,7 +184,7 @@ def check(keys: Keys, output: int, checkpoints: int, last: tuple[str, int]) -> N
         _check_dataset("checkpoint_output", keys.checkpoint_output, checkpoints, replace=True)
         _check_free(keys)
     if keys.output:
-        # The checkpoints usually share the disk; where they do not, this asks for a little too much.
+        # The checkpoints usually share the disk; if they do not, this asks for a little too much.
         _check_dataset("output", keys.output, output + checkpoints, replace=keys.overwrite or keys.restart)
     if keys.restart:
         try:
@@ -200,7 +200,7 @@ def check(keys: Keys, output: int, checkpoints: int, last: tuple[str, int]) -> N
 
 
 def _check_free(keys: Keys) -> None:
-    """Refuse a name of checkpoints under which another job is saving; a restart waits for what a kill has left."""
+    """Refuse a name of checkpoints under which another job is saving; a restart waits for the end of a killed one."""
     try:
         check_free(keys.checkpoint_output, PATIENCE_S if keys.restart else 0.0)
     except UsageError as error:

@@ -20,15 +20,15 @@ from gondwana_apps.options import Parser
 S = TypeVar("S", bound=msgspec.Struct)
 
 _NOT_TOML = ValueError, RecursionError
-"""What `tomllib` raises: its own error, or Python's for numbers of many digits and for many brackets."""
+"""Errors of `tomllib`: its own, or Python's for numbers of many digits and for many brackets."""
 
 
 class Given(NamedTuple):
     """Settings as users give them.
 
     Attributes:
-        values: by key.
-        places: where each key comes from, for messages.
+        values: values by key.
+        places: source of each key, for messages.
     """
 
     values: dict[str, Any]
@@ -54,11 +54,11 @@ def settings_parser(program: str, description: str) -> Parser:
 
 
 def load(kind: type[S], options: Namespace) -> S:
-    """Read the settings that a command line names, and check where it lets results be written. Local.
+    """Read the settings that a command line names, and check the names of its results. Local.
 
     Args:
-        kind: what they are: a Struct with a default for each key.
-        options: what `parser` has made of the command line. Each `--set` has the text KEY=VALUE; the value is written
+        kind: type of the settings: a Struct with a default for each key.
+        options: result of `parser`. Each `--set` has the text KEY=VALUE; the value is written
             as in TOML, and may be bare text where a text is expected.
 
     Raises:
@@ -82,15 +82,15 @@ def load(kind: type[S], options: Namespace) -> S:
 
 
 def read(kind: type[msgspec.Struct], path: str | None, overrides: Iterable[str]) -> Given:
-    """Read a settings file, and what replaces its keys. Local.
+    """Read a settings file, and the replacements of its keys. Local.
 
     Args:
-        kind: has the keys.
-        path: name of a TOML file of flat keys; None: there is none.
+        kind: type that has the keys.
+        path: name of a TOML file of flat keys; None without one.
         overrides: texts `KEY=VALUE`.
 
     Raises:
-        UsageError: one line that says where what is wrong.
+        UsageError: one line that gives the place and the error.
     """
     given, hints = Given({}, {}), get_type_hints(kind)
     if path is not None:
@@ -106,7 +106,7 @@ def override(text: str) -> tuple[str, str]:
     """Return the two sides of `KEY=VALUE`. Local.
 
     Raises:
-        UsageError: there is no '='.
+        UsageError: the text has no '='.
     """
     key, equals, value = text.partition("=")
     if not equals:
@@ -118,8 +118,8 @@ def converted(kind: type[msgspec.Struct], given: Given, refused: Mapping[str, st
     """Return settings with the types of their keys. Local.
 
     Args:
-        kind: has the keys.
-        given: what users give.
+        kind: type that has the keys.
+        given: settings as users give them.
         refused: reasons why other keys have no use.
 
     Raises:
@@ -133,7 +133,7 @@ def converted(kind: type[msgspec.Struct], given: Given, refused: Mapping[str, st
 
 
 def closest(name: str, legal: Iterable[str]) -> str | None:
-    """Return the legal name that a name was probably meant to be, None if there is none; case does not count. Local.
+    """Return the legal name that a name was probably meant to be, None without one; case does not count. Local.
 
     Example:
         >>> closest("tmin", ["Tminimum", "Tmin1"])
@@ -176,7 +176,7 @@ def _parsed(path: str) -> dict[str, Any]:
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
-    """Return the values that a hint lists, none if it is no list of values."""
+    """Return the values that a hint lists, none if it does not list values."""
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 

@@ -12,10 +12,10 @@ import gondwana as gw
 
 
 class Timers:
-    """Wall-clock seconds of this rank, by what for. Local to create.
+    """Wall-clock seconds of this rank, by purpose. Local to create.
 
     Attributes:
-        seconds: by part; 0.0 for a part that has not been timed.
+        seconds: seconds by part; 0.0 for a part that has not been timed.
 
     Example:
         >>> timers = Timers()
@@ -40,7 +40,7 @@ def slowest(seconds: Mapping[str, float], team: gw.Team) -> dict[str, float]:
     """Return the seconds of each part on the rank where it took longest. Collective over team.
 
     Args:
-        seconds: by part; all ranks have the same parts.
+        seconds: seconds by part; all ranks have the same parts.
         team: the ranks.
     """
     ranks = team.allgather(dict(seconds))
@@ -48,10 +48,10 @@ def slowest(seconds: Mapping[str, float], team: gw.Team) -> dict[str, float]:
 
 
 def over_ranks(seconds: float, team: gw.Team) -> dict[str, float]:
-    """Return the minimum, the median and the maximum of what each rank has timed. Collective over team.
+    """Return the minimum, the median and the maximum of the seconds of all ranks. Collective over team.
 
     Args:
-        seconds: of this rank.
+        seconds: seconds of this rank.
         team: the ranks.
 
     Example:

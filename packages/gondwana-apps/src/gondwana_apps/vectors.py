@@ -1,4 +1,4 @@
-"""What solvers of several applications do with vectors, in compiled code."""
+"""Common operations on vectors of the solvers of several applications, in compiled code."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import gondwana as gw
 
 @gw.jit
 def dot(x: Any, y: Any, first: int, end: int) -> float:
-    """Return x . y over a range of elements, from four partial sums, so that no addition waits for the one before.
+    """Return x . y over a range of elements, from four partial sums, so that no addition waits for the previous one.
 
     Local.
 
     Args:
         x: a vector.
         y: another, or the same.
-        first: where the range begins.
-        end: where it ends: the first element behind it.
+        first: begin of the range.
+        end: end of the range: the element after the last one.
     """
     s0 = s1 = s2 = s3 = 0.0
     whole = end - (end - first) % 4

@@ -1,3 +1,3 @@
-"""An emulated GPU: PTX is executed on the processor, so that GPU programs can be tested where there is no GPU."""
+"""An emulated GPU: PTX is executed on the processor, so that GPU programs can be tested without a GPU."""
 
 __version__ = "0.1.0"

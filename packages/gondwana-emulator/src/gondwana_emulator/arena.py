@@ -16,7 +16,7 @@ RUBBISH = 0xDB
 """The byte of uninitialised memory."""
 
 _MOST_RUBBISH = 64 << 20
-"""Bytes of an allocation that are filled; more would only take time."""
+"""The most bytes of an allocation that are filled; more would only take time."""
 _KEPT = 1 << 20
 """Bytes of freed memory that are overwritten with garbage; the rest is returned to the system."""
 
@@ -40,10 +40,10 @@ class Arena:
         self._holes = [(0, nbytes)]
 
     def take(self, nbytes: int) -> int:
-        """Return the offset of a piece that is filled with garbage.
+        """Return the offset of a piece, filled with garbage.
 
         Raises:
-            MemoryError: none is left.
+            MemoryError: no piece is large enough.
         """
         nbytes = _whole_pages(nbytes)
         for place, (start, size) in enumerate(self._holes):

@@ -20,10 +20,10 @@ class Box(NamedTuple):
 
     @property
     def extent(self) -> int:
-        """Bytes from the first to the last.
+        """The number of bytes from the first to the last.
 
         Raises:
-            CudaError: the driver could not describe it.
+            CudaError: the driver could not describe the box.
         """
         (width, rows, planes), (row, plane) = self.counts, self.strides
         pitch = row if rows > 1 else plane

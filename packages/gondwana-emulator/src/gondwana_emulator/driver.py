@@ -117,7 +117,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def free(self, address: int) -> None:
-        """Free memory, after everything that was started is done."""
+        """Free memory, after all started operations are done."""
         self._settle()
         self._memory.free(address)
 
@@ -129,7 +129,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def unregister(self, address: int) -> None:
-        """Undo `register`, after everything that was started is done."""
+        """Undo `register`, after all started operations are done."""
         self._settle()
         self._memory.unregister(address)
 
@@ -176,7 +176,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def detach(self, address: int) -> None:
-        """Undo `attach`, after everything that was started is done."""
+        """Undo `attach`, after all started operations are done."""
         self._settle()
         self._memory.detach(address)
 
@@ -204,12 +204,12 @@ class EmulatedDriver(Driver):
 
     @_alone
     def new_stream(self, *, urgent: bool = False) -> int:
-        """Return a stream that waits for no other; even an urgent one may be executed last."""
+        """Return an independent stream; even an urgent one may be executed last."""
         return self._new(Stream(self._device()))
 
     @_alone
     def free_stream(self, stream: int) -> None:
-        """Destroy a stream; what is on it is still executed."""
+        """Destroy a stream; its operations are still executed."""
         self._find(stream, Stream)
         del self._handles[stream]
 
@@ -236,7 +236,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def record(self, event: int, stream: int) -> None:
-        """Record an event: it is reached when everything that is on the stream now is done."""
+        """Record an event: it is reached when everything that is now on the stream is done."""
         found, on = self._find(event, Event), self._stream(stream)
         if found.device != on.device:
             raise CudaError("CUDA_ERROR_INVALID_HANDLE: the event and the stream are of different devices")
@@ -270,7 +270,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def order(self, stream: int, event: int) -> None:
-        """Make what is put on a stream from now on wait for an event."""
+        """Make later work of a stream wait for an event."""
         found, recording = self._stream(stream), self._find(event, Event).recording
         if recording is None:
             return
@@ -342,7 +342,7 @@ class EmulatedDriver(Driver):
         return self._find(entry, Entry).kernel.facts
 
     def allow_shared(self, entry: int, nbytes: int) -> None:
-        """Allow launches of a kernel to use that much dynamic shared memory."""
+        """Allow launches of a kernel to use `nbytes` of dynamic shared memory."""
         self._find(entry, Entry).allow_shared(nbytes)
 
     def resident(self, entry: int, threads: int, shared: int) -> int:
@@ -367,7 +367,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def begin_capture(self, stream: int) -> None:
-        """Capture what is put on a stream from now on instead of executing it."""
+        """Capture later work of a stream instead of executing it."""
         found = self._stream(stream)
         if found.capture is not None or stream in _DEFAULT_STREAMS:
             raise CudaError("CUDA_ERROR_ILLEGAL_STATE: the stream captures already, or is the default stream")
@@ -375,7 +375,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def end_capture(self, stream: int) -> int:
-        """End the capture and return what was captured as a graph that can be replayed."""
+        """End the capture and return the captured work as a graph that can be replayed."""
         found = self._stream(stream)
         if found.capture is None or found.capture.origin is not found:
             raise CudaError("CUDA_ERROR_STREAM_CAPTURE_UNMATCHED: no capture began on the stream")

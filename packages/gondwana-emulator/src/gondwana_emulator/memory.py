@@ -19,10 +19,10 @@ CAPACITY = 4 << 30
 """Bytes of a device."""
 
 EVERYWHERE = -1
-"""In place of a device's number: memory that all devices access."""
+"""Stands for a device's number: memory that all devices access."""
 
 _DEVICE = 1 << 62
-"""Addresses from here on are of a device: the bits below hold the process, so that addresses are unique."""
+"""Addresses from here on belong to devices: the bits below hold the process, so that addresses are unique."""
 _PROCESS_SHIFT = 40
 _GAP = 4096
 _HANDLE = struct.Struct("<16sqqqqqq")
@@ -35,11 +35,11 @@ class Range:
 
     Attributes:
         start: first address.
-        nbytes: how many.
-        real: where its bytes are in this process.
-        device: which devices reach it.
+        nbytes: number of bytes.
+        real: real address of its bytes in this process.
+        device: number of the device that reaches it, or `EVERYWHERE`.
         kind: "own", "attached" or "host".
-        users: how often it was attached.
+        users: number of times it was attached.
     """
 
     start: int
@@ -123,7 +123,7 @@ class Memory:
             self._attached = {handle: start for handle, start in self._attached.items() if start != address}
 
     def real(self, address: int, nbytes: int) -> int:
-        """Return where bytes are in this process, for copies: memory of the host needs no registration."""
+        """Return the real address of bytes in this process, for copies: memory of the host needs no registration."""
         if address < _DEVICE or nbytes == 0:
             return address
         place = bisect.bisect_right(self._starts, address) - 1
@@ -179,7 +179,7 @@ class Memory:
 
 
 def _mapped(address: int, nbytes: int) -> bool:
-    """Return whether this process has all of the range in memory that it may read and write."""
+    """Return whether all of the range is mapped in this process, readable and writable."""
     with open("/proc/self/maps", encoding="ascii", errors="replace") as lines:
         for line in lines:
             bounds, access = line.split(maxsplit=2)[:2]

@@ -32,7 +32,7 @@ class Module:
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A kernel of a module; `allowed` are the bytes of dynamic shared memory that launches may ask for."""
+    """A kernel of a module; `allowed` is the limit of dynamic shared memory of its launches, in bytes."""
 
     module: Module
     kernel: Kernel
@@ -57,14 +57,14 @@ class Entry:
             raise CudaError(f"CUDA_ERROR_INVALID_VALUE: {asked}: it takes {wanted}")
 
     def resident(self, threads: int, shared: int) -> int:
-        """Return how many blocks a multiprocessor holds."""
+        """Return the number of blocks that a multiprocessor holds."""
         warps = max(1, -(-threads // _WARP))
         taken = self.kernel.facts.shared + shared + _SHARED_SYSTEM
         return min(_MOST_BLOCKS, _MOST_WARPS // warps, _SHARED_PROCESSOR // taken)
 
 
 def program_in(image: bytes) -> Program:
-    """Return the program of a PTX text; raise for what it does not support."""
+    """Return the program of a PTX text; raise if the text has anything unsupported."""
     try:
         return program_of(image.rstrip(b"\0").decode())
     except UnicodeDecodeError:

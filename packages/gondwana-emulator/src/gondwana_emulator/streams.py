@@ -22,7 +22,7 @@ class Recording:
 
     Attributes:
         reached: whether it has been reached.
-        moment: the time of that.
+        moment: time at which it was reached.
         capture: the capture that it is part of, in which case it is never reached itself.
         known: number of operations of each stream of the graph that precede it.
     """
@@ -47,7 +47,7 @@ class Stream:
     """A stream: operations in order.
 
     Attributes:
-        device: its number.
+        device: number of the device.
         queue: operations to execute.
         capture: the capture that gets operations instead.
     """
@@ -72,9 +72,9 @@ class Capture:
 
     Attributes:
         origin: the stream with which it began.
-        operations: of each stream.
+        operations: operations of each stream.
         known: for each stream, the number of operations of the others that it has waited for.
-        broken: why it cannot be used.
+        broken: reason why it cannot be used, "" if it can.
         closed: whether the capture has ended.
     """
 
@@ -131,9 +131,9 @@ class Scheduler:
     """Executes operations.
 
     Attributes:
-        random: decides which operation comes next.
-        numbers: of what operations themselves leave open.
-        errors: what went wrong on a device; it is of no use any more.
+        random: random numbers that decide which operation comes next.
+        numbers: random numbers for everything that the operations themselves leave open.
+        errors: fault of a device, which makes it unusable.
     """
 
     def __init__(self, seed: str) -> None:

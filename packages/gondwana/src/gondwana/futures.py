@@ -37,7 +37,7 @@ class Future(Generic[T]):
     __slots__ = ("__weakref__", "_calls", "_done", "_error", "_hooks", "_value")
 
     local = False
-    """Whether only what this rank itself runs, outside of internal progress, completes it."""
+    """Whether only acts of this rank itself, outside of internal progress, complete it."""
 
     def __init__(self) -> None:
         self._done = False
@@ -57,8 +57,8 @@ class Future(Generic[T]):
             timeout: seconds; None: no limit.
 
         Raises:
-            TimeoutError: it has not completed after `timeout` seconds; the operation continues.
-            ProgressError: called inside a callback before it has completed.
+            TimeoutError: the operation has not completed after `timeout` seconds; it continues.
+            ProgressError: called inside a callback before the operation has completed.
         """
         if not self.done():
             progress.wait_until(self.done, self._what(), timeout, self, bell=True)
@@ -83,7 +83,7 @@ class Future(Generic[T]):
         a future, the new future gets that one's result. Errors are passed on to the new future without a call.
 
         Args:
-            call: takes the result.
+            call: function of the result.
         """
         promise: Promise[U] = Promise()
 
@@ -123,7 +123,7 @@ class Future(Generic[T]):
         call(self)
 
     def forget(self, call: Callable[[Future[T]], None]) -> bool:
-        """Remove what `at_once` has registered; return whether it was still to be called. Local."""
+        """Remove a call that `at_once` has registered; return whether it was still pending. Local."""
         with _settling:
             waiting = self._hooks is not None and call in self._hooks
             if self._hooks is not None and waiting:
@@ -205,7 +205,7 @@ class Polled(Future[T]):
     Args:
         ready: returns whether the operation is complete; cheap, makes no progress.
         finish: completes it; blocks, without running user code.
-        result: returns its result once it is complete; None if it has none.
+        result: returns its result once it is complete; None for an operation without one.
     """
 
     __slots__ = ("_finish", "_ready", "_result")
@@ -223,7 +223,7 @@ class Polled(Future[T]):
         return self._done
 
     def wait(self, timeout: float | None = None) -> None:
-        """Complete the operation. Blocks until MPI has executed it, whatever the timeout."""
+        """Complete the operation. Blocks until MPI has executed it, regardless of the timeout."""
         if not self.done():
             self._finish()
             self.done()
@@ -267,7 +267,7 @@ progress.account_for(lambda: f"{len(_observed)} operations between nodes under w
 class Completed(Future[T]):
     """The future of an operation that was complete before its call returned. Local.
 
-    It has its result, and nothing else: what other futures hold is the same for all of these, and lies in the class.
+    It stores only its result: the other attributes of futures are the same for all of these, and lie in the class.
     """
 
     __slots__ = ()
@@ -350,7 +350,7 @@ def deferred_by(polls: int, act: Callable[[], None]) -> Future[None]:
     """Defer `act()` by a number of polls of internal progress. Local; does not wait.
 
     Args:
-        polls: 0 or more.
+        polls: number of polls, 0 or more.
         act: moves data; runs no user code.
 
     Returns:

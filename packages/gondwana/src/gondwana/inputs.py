@@ -1,4 +1,4 @@
-"""What users give: numbers as they are typed, files that they name, and errors of data and disk as one line."""
+"""Input of users: numbers as they are typed, files that they name, and errors of data and disk as one line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import BinaryIO
 from gondwana.errors import GondwanaError, KernelError, UsageError
 
 MAX_TEXT = 1 << 20
-"""Bytes of a file of settings."""
+"""The most bytes of a file of settings."""
 
 LONGEST = 2000
-"""Characters of a message on one line; longer ones lose their middle, since the advice comes last."""
+"""The most characters of a message on one line; longer ones lose a part before the end, where the advice is."""
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _PIECE = 1 << 20
@@ -25,11 +25,11 @@ _OF_FILES = frozenset({
     errno.ELOOP, errno.EMFILE, errno.ENAMETOOLONG, errno.ENFILE, errno.ENODEV, errno.ENOENT, errno.ENOSPC,
     errno.ENOTDIR, errno.ENOTEMPTY, errno.ENXIO, errno.EPERM, errno.EPIPE, errno.EROFS, errno.ESTALE, errno.ETXTBSY,
 })  # fmt: skip
-"""What the system says of a name, a permission or a disk; other errors of the system are errors of the program."""
+"""Errors of the system about a name, a permission or a disk; its other errors are errors of the program."""
 
 
 def whole_number(text: str) -> int | None:
-    """Return the whole number that a text is, in ASCII digits, with a minus sign or none; None for other texts. Local.
+    """Return the whole number in a text, of ASCII digits, with or without a minus sign; None for other texts. Local.
 
     Python's `int` also takes digits of other scripts, underscores, signs in front and spaces around, `str.isdigit`
     superscripts, and both any length.
@@ -46,12 +46,12 @@ def open_file(path: str | os.PathLike[str], name: str, most: int, advice: str = 
 
     Args:
         path: the file.
-        name: what messages call it.
-        most: bytes that it may have.
-        advice: what else to give, for messages.
+        name: name of the file in messages.
+        most: largest number of bytes.
+        advice: advice about the file, for messages.
 
     Raises:
-        UsageError: it is not a regular file, it cannot be read, or it is larger.
+        UsageError: the file is not a regular one, cannot be read, or is larger.
     """
     try:
         # To open a device may already do something, as to rewind a tape.
@@ -76,7 +76,7 @@ def read_file(path: str | os.PathLike[str], name: str, most: int, advice: str = 
     """Return the content of a file that a user named. Local; see `open_file`.
 
     Raises:
-        UsageError: it is not a regular file, it cannot be read, or it is larger.
+        UsageError: the file is not a regular one, cannot be read, or is larger.
     """
     return b"".join(_pieces(path, name, most, advice))
 
@@ -85,7 +85,7 @@ def read_text(path: str | os.PathLike[str], name: str, most: int = MAX_TEXT, adv
     """Return the text of a file that a user named, without a byte order mark. Local; see `open_file`.
 
     Raises:
-        UsageError: it is not a regular file of UTF-8, it cannot be read, or it is larger.
+        UsageError: the file is not a regular one of UTF-8, cannot be read, or is larger.
     """
     pieces = []
     for piece in _pieces(path, name, most, advice):

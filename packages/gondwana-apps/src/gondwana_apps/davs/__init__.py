@@ -1,4 +1,4 @@
-"""DAVS: clustering of peaks by deterministic annealing, with a sponge for what belongs to no cluster.
+"""DAVS: clustering of peaks by deterministic annealing, with a sponge for points outside of all clusters.
 
 `VectorSponge` is the estimator for programs in Python; `gondwana run davs` the application.
 """
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    # The estimator imports scikit-learn where there is one, which the application does without.
+    # The estimator imports scikit-learn if it is installed; the application does without it.
     if name == "VectorSponge":
         from gondwana_apps.davs.estimator import VectorSponge
 

@@ -1,4 +1,4 @@
-"""Annealing: equilibrium at one temperature after the other, and what is decided in between."""
+"""Annealing: equilibrium at one temperature after the other, and the decisions in between."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gondwana_apps.davs.validity import remove
 _START = 1.5
 """The first temperature over the mean of d2 to the centroid; the first split comes below the variance of one axis."""
 _RISES = 5
-"""So often in a row the energy may rise before annealing ends."""
+"""Successive rises of the energy before annealing ends."""
 _REPEATED, _HELD = 100, 10
 """Temperatures left to the final loop; distance to the limit while the energy falls."""
 _AT_REST = 1e-6
@@ -29,7 +29,7 @@ _FAILURES = 1
 
 
 class Phase(enum.StrEnum):
-    """Where a run is."""
+    """The phase of a run."""
 
     ANNEAL = "anneal"
     LAST = "last"
@@ -46,18 +46,18 @@ class Progress:
         first: the first T.
         width: sigma of axis 0.
         sponge: distance of the sponge, None without one.
-        sponge_weight: its P.
-        phase: where the run is.
+        sponge_weight: P of the sponge.
+        phase: phase of the run.
         fine: whether a cluster has split.
         divided: whether clusters are divided over the ranks.
         wait: temperatures until the next test for splits.
         failures: tests without any cluster that could split.
         closing: temperatures since the last split.
-        rises: of the energy, in a row.
-        energy: H at the temperature before; None if it cannot be compared.
+        rises: successive rises of the energy.
+        energy: H at the previous temperature; None if it cannot be compared.
         best: the lowest H with the present number of clusters; None: unknown.
         steps: equilibria so far.
-        iterations: of expectation and maximisation.
+        iterations: iterations of expectation and maximisation.
         unconverged: equilibria that were not reached within the limit of iterations.
         history: temperature, clusters, energy and share of points in the sponge at each equilibrium.
     """
@@ -87,13 +87,13 @@ class Annealing:
 
     Args:
         mixture: the points and their clusters; empty clusters: one at the centroid is the start.
-        progress: of a run that is continued, or None.
-        best: the clusters of its lowest energy.
+        progress: progress of a run that is continued, or None.
+        best: clusters of its lowest energy.
 
     Attributes:
         mixture: the points and their clusters.
-        progress: of the run.
-        best: the clusters at the lowest energy with the present number of clusters.
+        progress: progress of the run.
+        best: clusters at the lowest energy with the present number of clusters.
     """
 
     def __init__(self, mixture: Mixture, progress: Progress | None = None, best: Floats | None = None) -> None:
@@ -105,16 +105,16 @@ class Annealing:
 
     @property
     def conditions(self) -> Conditions:
-        """The conditions of memberships at present."""
+        """The present conditions of memberships."""
         p = self.progress
         widths = (p.width, *self.mixture.widths[1:])
         return Conditions(p.temperature, widths, p.sponge, p.sponge_weight)
 
     def step(self) -> bool:
-        """Reach one equilibrium and decide what follows. Collective over the team.
+        """Reach one equilibrium and decide how to continue. Collective over the team.
 
         Returns:
-            Whether the run goes on.
+            Whether the run continues.
         """
         p = self.progress
         moments, conditions = self._equilibrium()
@@ -132,7 +132,7 @@ class Annealing:
         return p.phase != Phase.DONE
 
     def _start(self) -> Progress:
-        """The first temperature: of one cluster at the centroid, or of centres that were given."""
+        """The first temperature: of one cluster at the centroid, or of given centres."""
         s, mixture = self.settings, self.mixture
         progress = Progress(1.0, 1.0, mixture.widths[0])
         if mixture.clusters:
@@ -154,7 +154,7 @@ class Annealing:
         return progress
 
     def _equilibrium(self) -> tuple[Moments, Conditions]:
-        """Iterate until memberships stay as they are."""
+        """Iterate until memberships no longer change."""
         p, s, mixture = self.progress, self.settings, self.mixture
         conditions, final = self.conditions, p.phase == Phase.FINAL
         tolerance = s.MalphaMaxChange1 if final else s.MalphaMaxChange
@@ -263,22 +263,22 @@ class Annealing:
 
 
 def least_temperature(settings: Settings, first: float) -> float:
-    """Return the temperature where splitting ends. Local.
+    """Return the temperature at which splitting ends. Local.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         first: the first temperature.
     """
     return settings.Tminimum if settings.Tminimum > 0.0 else first / -settings.Tminimum
 
 
 def cooling_factor(settings: Settings, temperature: float, *, fine: bool) -> float:
-    """Return what the temperature is multiplied with. Local.
+    """Return the factor of the temperature. Local.
 
     Args:
-        settings: of the run.
-        temperature: the present one.
-        fine: from the first to the last split.
+        settings: settings of the run.
+        temperature: the present temperature.
+        fine: True from the first to the last split.
     """
     s = settings
     if temperature >= s.CoolingTemperatureSwitch:
@@ -290,9 +290,9 @@ def sponge_factor(settings: Settings, temperature: float, present: float | None 
     """Return the distance f of the sponge: linear in T from f_1 at T_1 to f_2 at T_2, constant outside. Local.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         temperature: T.
-        present: f now, which stays if the settings have no second temperature or factor.
+        present: the present f, which stays if the settings have no second temperature or factor.
 
     Example:
         >>> from gondwana_apps.davs.settings import Settings
@@ -314,10 +314,10 @@ def annealed_width(settings: Settings, width: float, before: float, after: float
     """Return the width of axis 0 after a step of the temperature: its logarithm is linear in that of T. Local.
 
     Args:
-        settings: of the run.
-        width: at the temperature before.
-        before: that temperature.
-        after: the next one.
+        settings: settings of the run.
+        width: width at the previous temperature.
+        before: the previous temperature.
+        after: the next temperature.
     """
     final, end = settings.FinalTargetSigma0, settings.FinalTargetTemperature
     if settings.SigmaMethod != 3:

@@ -27,14 +27,14 @@ from gondwana_apps.pictures import figure
 from gondwana_apps.timers import slowest
 
 _BYTES_A_POINT, _BYTES_A_CLUSTER, _BYTES_A_RANK = 700, 200, 80 << 20
-"""Upper bounds: with what reading takes for a moment; of each thread; of a process without data."""
+"""Upper bounds: of a point, with the temporary data of reading; of a cluster on each thread; of an empty process."""
 PARTS = ("compute", "allreduce", "send_receive", "splitting")
 _BYTES_A_LINE = 40
-"""A line of a file of points has at least as many."""
+"""The fewest bytes of a line in a file of points."""
 
 
 class Given(NamedTuple):
-    """What the command line says."""
+    """The contents of the command line."""
 
     options: argparse.Namespace
     preset: str
@@ -42,11 +42,11 @@ class Given(NamedTuple):
 
 
 def check(argv: list[str], ranks: int | None = None) -> None:
-    """Refuse what cannot run, before any rank starts. Local.
+    """Refuse settings that cannot run, before any rank starts. Local.
 
     Args:
-        argv: what follows `davs` on the command line.
-        ranks: number of ranks that will run, where the launcher knows it.
+        argv: arguments after `davs` on the command line.
+        ranks: number of ranks that will run, if the launcher knows it.
 
     Raises:
         UsageError: one line that says what to change.
@@ -84,7 +84,7 @@ def main(argv: list[str]) -> int:
     """Cluster peaks. Collective over the world.
 
     Args:
-        argv: what follows `davs` on the command line.
+        argv: arguments after `davs` on the command line.
 
     Returns:
         The exit status: 1 if the result is wrong, that of a signal if one has stopped the run, else 0.

@@ -18,15 +18,15 @@ from gondwana_apps.estimators import BaseEstimator, ClusterMixin, check_is_fitte
 
 
 class VectorSponge(ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Clusters of known width, and a sponge for points that belong to none. Local.
+    """Clusters of known width, and a sponge for points outside of all clusters. Local.
 
     The number of clusters is found by deterministic annealing (Rose 1998; Fox, Mani and Pyne 2013). Needs neither MPI
-    nor scikit-learn; where that is installed, this is one of its estimators.
+    nor scikit-learn; if that is installed, this is one of its estimators.
 
     Args:
         widths: standard deviation of clusters along each axis, or one number for all axes.
         relative: whether the first width is a share of the position along the first axis, as for m/z.
-        sponge: distance in units of the widths from which points go to the sponge; None: there is no sponge.
+        sponge: distance in units of the widths from which points go to the sponge; None: no sponge.
         settings: other keys of the application's `Settings`, such as {"Tminimum": 2.0}.
 
     Attributes:

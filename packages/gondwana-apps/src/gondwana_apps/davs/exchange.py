@@ -1,4 +1,4 @@
-"""Which rank holds which clusters, and how sums over points become sums over the points of all ranks.
+"""The clusters of each rank, and the sums over the points of all ranks.
 
 Clusters are rows of a table, sorted by their position along axis 0, as the points are. A rank holds a *window* of them:
 all, or, once they are divided, those that its points may reach. Of these, those in its own range of axis 0 are its
@@ -24,12 +24,12 @@ ALLREDUCE, SEND_RECEIVE = 0, 1
 
 
 class Links(NamedTuple):
-    """How the sums of a window become those of all ranks.
+    """The connections through which the sums of a window become those of all ranks.
 
     Attributes:
         team: the ranks.
         pieces: rows that another rank holds too: its number, the first row, the end; in an order without deadlocks.
-        common: the first of the rows that all ranks have.
+        common: index of the first row that, with all later ones, all ranks have.
     """
 
     team: gw.Team
@@ -42,7 +42,7 @@ class Exchange:
 
     Args:
         team: the ranks.
-        timers: get the seconds of communication.
+        timers: timers of communication.
 
     Attributes:
         divided: whether ranks hold different clusters.
@@ -54,7 +54,7 @@ class Exchange:
         self._cuts = np.full(team.size - 1, np.inf)
 
     def divide(self, points: Floats) -> None:
-        """Go over to clusters that are divided over the ranks as the points are now. Collective over the team."""
+        """Divide the clusters over the ranks from now on, as the points are now. Collective over the team."""
         ends = np.empty((self.team.size, 2))
         self.team.Allgather(points[[0, -1], 0] if len(points) else np.full(2, np.inf), ends)
         # Ranks without points come last; they get no clusters.
@@ -63,24 +63,24 @@ class Exchange:
         self.divided = True
 
     def own(self, rows: Floats) -> Floats:
-        """Return those of some clusters that are at home on this rank. Local."""
+        """Return the clusters that are at home on this rank. Local."""
         if not self.divided:
             return rows
         return np.asarray(rows[np.searchsorted(self._cuts, rows[:, 0], "right") == self.team.rank])
 
     def home(self, window: Floats) -> slice:
-        """Return which rows of a window are at home on this rank. Local."""
+        """Return the rows of a window that are at home on this rank. Local."""
         if not self.divided:
             return slice(None)
         ends = np.searchsorted(window[:, 0], [self._low[self.team.rank], self._high[self.team.rank]])
         return slice(*ends.tolist())
 
     def window(self, rows: Floats, radius: float, *, relative: bool) -> tuple[Floats, Links]:
-        """Return the clusters that are near the range of this rank, and what it shares with others. Collective.
+        """Return the clusters near the range of this rank, and its links to other ranks. Collective.
 
         Args:
             rows: home rows, which may have left the range of this rank.
-            radius: how far from the range of a rank, the same on all ranks.
+            radius: distance from the range of a rank, the same on all ranks.
             relative: whether the radius is a share of the position of a cluster.
         """
         if not self.divided:
@@ -123,7 +123,7 @@ class Exchange:
             return float(self.team.allreduce(value, gw.MAX))
 
     def deliver(self, pieces: list[Floats]) -> Floats:
-        """Send a piece to each rank, and return what all have sent here. Collective over the team."""
+        """Send a piece to each rank, and return the pieces sent here. Collective over the team."""
         with self.timers("send_receive"):
             counts, lengths = np.array([piece.size for piece in pieces]), np.empty(self.team.size, np.int64)
             self.team.Alltoall(counts, lengths)
@@ -149,12 +149,12 @@ def add(threads: Any, links: Any, partial: Any, sums: Any, room: Any, spent: Any
     """Add the sums of all threads, and then those of all ranks. Collective over the team.
 
     Args:
-        threads: those of this rank.
+        threads: the threads of this rank.
         links: see `Links`.
         partial: sums of each thread; those of a single thread are `sums`.
-        sums: of the rows of the window and, in the last row, of the sponge.
-        room: as many numbers as all rows that are shared with other ranks have.
-        spent: gets nanoseconds.
+        sums: sums of the rows of the window and, in the last row, of the sponge.
+        room: space for as many numbers as all rows that are shared with other ranks have.
+        spent: gets the nanoseconds of communication.
     """
     width = sums.shape[1]
     threads.barrier()

@@ -21,7 +21,7 @@ _TRIALS = 200
 
 
 class Peaks(NamedTuple):
-    """Points sorted along axis 0, and the clusters they come from: `BACKGROUND` for none."""
+    """Points sorted along axis 0, and their clusters: `BACKGROUND` for none."""
 
     points: Floats
     truth: Integers
@@ -31,11 +31,11 @@ def generate(field: Field, seed: int = 0) -> Peaks:
     """Generate points. Local.
 
     Args:
-        field: what kind of points.
-        seed: the same one gives the same points.
+        field: kind of points.
+        seed: seed; the same one gives the same points.
 
     Raises:
-        UsageError: there is no room for so many clusters so far apart.
+        UsageError: so many clusters so far apart do not fit.
 
     Example:
         >>> from gondwana_apps.davs.presets import PRESETS

@@ -1,4 +1,4 @@
-"""The passes over the points (Fox, Mani and Pyne 2013): memberships and their sums, until they stay as they are.
+"""The passes over the points (Fox, Mani and Pyne 2013): memberships and their sums, until they no longer change.
 
 With z = (x - Y_k)/sigma_k and d2 = |z|^2, the membership of a point in cluster k at temperature T is
 
@@ -7,7 +7,7 @@ With z = (x - Y_k)/sigma_k and d2 = |z|^2, the membership of a point in cluster 
 where the sponge takes part with the constant f^2 as its d2.
 
 Sums over points are sums of integers: a contribution is multiplied by a power of two and truncated. So they have the
-same bits in whatever order they are added: on any number of threads and ranks. The last row of the sums is the sponge.
+same bits in any order of addition: on any number of threads and ranks. The last row of the sums is the sponge.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from gondwana_apps.davs.exchange import Floats, Integers, Links, add
 
 
 class Law(NamedTuple):
-    """What memberships depend on beside the clusters.
+    """The parameters of memberships beside the clusters.
 
     Attributes:
         widths: sigma of each axis.
-        relative: 1 if that of axis 0 is relative to the position of the cluster, else 0.
+        relative: 1 if sigma of axis 0 is relative to the position of the cluster, else 0.
         half: 1/2T.
         sponge: f^2, infinity without a sponge.
         share: P of the sponge; negative: the points in it over all.
         cut: exponents that are smaller than the largest by more than this count as zero.
         limit: d2 above the smallest, or above `sponge`, from which a cluster is left out of a list.
         floor: the least P.
-        least: points of a cluster that moves.
-        points: of all ranks.
+        least: fewest points of a cluster that moves.
+        points: number of points of all ranks.
     """
 
     widths: tuple[float, ...]
@@ -60,19 +60,19 @@ class Scales(NamedTuple):
 
 
 class State(NamedTuple):
-    """The points of a rank, its clusters, and room for what passes compute. Arrays unless they have another type.
+    """The points of a rank, its clusters, and space for the results of passes. Arrays unless they have another type.
 
     Attributes:
-        links: with other ranks.
+        links: links to other ranks.
         x: points.
-        lists: of each point the rows of clusters near it.
-        counts: how many these are.
-        rows: of the clusters: position, P, age.
-        table: what the passes need of them: position, 1/sigma, ln P.
-        old: memberships in the pass before; the last column is the sponge.
-        work: memberships of one point, of each thread.
-        sums: room for sums of each thread, and of all.
-        room: for sums of other ranks.
+        lists: for each point the rows of clusters near it.
+        counts: numbers of these.
+        rows: rows of the clusters: position, P, age.
+        table: derived values of the clusters: position, 1/sigma, ln P.
+        old: memberships of the previous pass; the last column is the sponge.
+        work: memberships of one point, for each thread.
+        sums: space for sums of each thread, and of all.
+        room: space for sums of other ranks.
         moved: squared distances that centres have moved.
         spent: nanoseconds in communication.
     """
@@ -99,7 +99,7 @@ def width(law: Any, rows: Any, k: int, axis: int) -> float:
 
 @gw.jit
 def prepare(threads: Any, law: Any, rows: Any, table: Any) -> None:
-    """Compute what the passes need of each cluster: position, 1/sigma, ln P."""
+    """Compute the derived values of each cluster: position, 1/sigma, ln P."""
     begin, end = threads.share(0, len(rows))
     d = len(law.widths)
     for k in range(begin, end):
@@ -154,7 +154,7 @@ def clamped(value: float, limit: float) -> float:
 
 @gw.jit
 def sums_of(threads: Any, state: Any, columns: int) -> Any:
-    """Return the sums of each thread for so many columns, and those of all: the same if there is one thread."""
+    """Return the sums of each thread for `columns` columns, and those of all: the same for a single thread."""
     rows = len(state.rows) + 1
     room = state.sums[: (threads.size + 1) * rows * columns].reshape((threads.size + 1, rows, columns))
     return room, room[threads.size if threads.size > 1 else 0]
@@ -162,7 +162,7 @@ def sums_of(threads: Any, state: Any, columns: int) -> Any:
 
 @gw.jit
 def expect(threads: Any, law: Any, state: Any, scales: Any, sponge: float, mine: Any) -> None:
-    """Compute all memberships and what the next centres need: the sums of M and of M z for each cluster.
+    """Compute all memberships and the sums for the next centres: of M and of M z for each cluster.
 
     The row of the sponge has the sum of its memberships and the sum of all changes.
     """
@@ -236,7 +236,7 @@ def equilibrate(
 
 @gw.jit
 def measure(threads: Any, law: Any, state: Any, scales: Any, weight: float, about: Any) -> tuple[float, float, float]:
-    """Compute what decisions need: see `finish`. Collective over the ranks.
+    """Compute the sums for decisions: see `finish`. Collective over the ranks.
 
     For each cluster the sums of M, of M (1 - M), of points whose largest M it is, of M z z^T (upper triangle, row by
     row) and of z M/2 (1 - M/2). The row of the sponge has its sums of the first three, then the sum of M d2 over all

@@ -21,7 +21,7 @@ def along(d: int, x: Any, i: int, table: Any, k: int) -> float:
 
 @gw.jit
 def place_of(table: Any, position: float) -> int:
-    """Return the first row at a position along axis 0 or behind it."""
+    """Return the first row at a position along axis 0 or after it."""
     place, top = 0, len(table)
     while place < top:
         middle = (place + top) // 2
@@ -34,7 +34,7 @@ def place_of(table: Any, position: float) -> int:
 
 @gw.jit
 def insert(found: Any, nearest: Any, n: int, d2: float, k: int) -> int:
-    """Put a cluster into its place among the nearest, of which the last may fall out; return their number."""
+    """Insert a cluster among the nearest ones, of which the last may fall out; return their number."""
     j = min(n, len(found) - 1)
     while j > 0 and (found[j - 1] > d2 or (found[j - 1] == d2 and nearest[j - 1] > k)):
         found[j] = found[j - 1]
@@ -50,7 +50,7 @@ def search(law: Any, x: Any, i: int, table: Any, place: int, nearest: Any, found
     """Find the nearest clusters of a point, from its place outward on both sides until axis 0 alone is too far.
 
     Returns:
-        Their number.
+        Number of clusters found.
     """
     d, capacity = len(law.widths), len(found)
     n, left, right, bound = 0, place - 1, place, law.sponge + law.limit
@@ -82,7 +82,7 @@ def choose(
     """List the nearest clusters of each point by their rows, which are sorted along axis 0.
 
     Returns:
-        The largest of the smallest d2 of points, or that of the sponge where it is smaller; the largest d2 in a list.
+        Largest of the smallest d2 of points, or that of the sponge if it is smaller; the largest d2 in a list.
     """
     prepare(threads, law, rows, table)
     begin, end = threads.share(0, len(x))
@@ -105,7 +105,7 @@ def begin(threads: Any, law: Any, state: Any) -> tuple[float, float, int]:
     """Make the lists, without any memberships. Collective over the ranks.
 
     Returns:
-        What `choose` returns, and the largest number of points in whose list one cluster of this window is.
+        The results of `choose`, and the largest number of points whose lists contain the same cluster of this window.
     """
     lists, counts = state.lists, state.counts
     closest, farthest = choose(threads, law, state.x, state.rows, state.table, lists, counts, state.work)

@@ -1,7 +1,7 @@
 """Expectation and maximisation: the clusters of a rank, and the passes of its points that move them.
 
-Clusters are rows of a table: position (D columns), mixing weight P, and an age that splitting uses. What else a cluster
-has follows from these and the temperature.
+Clusters are rows of a table: position (D columns), mixing weight P, and an age that splitting uses. All other values of
+a cluster follow from these and the temperature.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _SMALLEST_WEIGHT = 0.01
 
 
 _MARGIN = 1.5
-"""By so much more than at the last temperature the d2 of points from their nearest clusters may grow."""
+"""Factor by which the d2 of points from their nearest clusters may grow from the previous temperature."""
 _FAR = 1e300
-"""The radius where clusters at any distance may be near."""
+"""The radius if clusters at any distance may be near."""
 _UNEVEN, _COST_OF_A_POINT = 1.01, 3
-"""Points move between ranks if one has by so much more work than the mean. A point takes the time of its list and of
-about so many more clusters."""
+"""Points move between ranks if one has this factor more work than the mean; the time of a point, beside that of its
+list, in clusters."""
 
 
 @dataclass
 class Conditions:
-    """Under what conditions memberships are computed.
+    """The conditions under which memberships are computed.
 
     Attributes:
         temperature: T.
         widths: sigma of each axis, that of axis 0 relative to the position if the settings say so.
-        sponge: f, the distance from which the sponge takes points; None: there is no sponge.
+        sponge: f, the distance from which the sponge takes points; None: no sponge.
         sponge_weight: P of the sponge.
     """
 
@@ -53,16 +53,16 @@ class Conditions:
 
     @property
     def sponge_square(self) -> float:
-        """The d2 of the sponge, infinity if there is none."""
+        """The d2 of the sponge, infinity without one."""
         return math.inf if self.sponge is None else self.sponge**2
 
     def law(self, settings: Settings, total: int, clusters: int) -> kernels.Law:
-        """Return what compiled code needs to know. Local.
+        """Return the parameters for compiled code. Local.
 
         Args:
-            settings: of the run.
+            settings: settings of the run.
             total: number of points.
-            clusters: their number.
+            clusters: number of clusters.
         """
         share = settings.SpongePWeight / max(clusters, 1) if settings.SpongePOption == 1 else -1.0
         return kernels.Law(
@@ -73,7 +73,7 @@ class Conditions:
 
 
 class Moments(NamedTuple):
-    """What decisions are made from, at one state of the clusters.
+    """The basis of decisions, at one state of the clusters.
 
     Attributes:
         clusters: a row for each cluster of the window: see `kernels.finish`.
@@ -101,7 +101,7 @@ class Moments(NamedTuple):
 
     @property
     def occupied(self) -> Floats:
-        """Points of which each cluster has the largest membership."""
+        """Number of points of which each cluster has the largest membership."""
         return self.clusters[:, 2]
 
     @property
@@ -128,15 +128,15 @@ class Mixture:
     """The points of this rank and its clusters. Collective over the team to create.
 
     Args:
-        points: those of this rank, a contiguous part of all, which are sorted along axis 0.
+        points: points of this rank, a contiguous part of all, which are sorted along axis 0.
         total: number of points of all ranks.
-        settings: of the run.
+        settings: settings of the run.
         team: the ranks.
-        timers: get the seconds of the parts.
+        timers: timers of the parts.
 
     Attributes:
-        window: the clusters that this rank holds: those at home here, and others that its points may reach.
-        home: which of them are at home here.
+        window: clusters that this rank holds: those at home here, and others that its points may reach.
+        home: the clusters of the window that are at home here.
         clusters: number of clusters of all ranks.
     """
 
@@ -184,7 +184,7 @@ class Mixture:
         return np.asarray(sums / scale / self.total)
 
     def divide(self) -> None:
-        """Go over to clusters that are divided over the ranks. Collective over the team."""
+        """Divide the clusters over the ranks from now on. Collective over the team."""
         self.exchange.divide(self.points)
         self.rows = self.exchange.own(self.rows)
 
@@ -200,7 +200,7 @@ class Mixture:
         return widths
 
     def exact_sum(self, values: Floats) -> float:
-        """Return the sum of a value of each home cluster over all ranks, the same however they are divided.
+        """Return the sum of a value of each home cluster over all ranks, the same for every division.
 
         Collective over the team.
         """
@@ -209,7 +209,7 @@ class Mixture:
         return float(self.exchange.total(np.array([(values * scale).astype(np.int64).sum()]))[0]) / scale
 
     def choose(self, conditions: Conditions) -> None:
-        """Bring the clusters in order and list those near each point. Collective over the team."""
+        """Sort the clusters and list those near each point. Collective over the team."""
         self._balance()
         rows, law = self.rows, self.law(conditions)
         while True:
@@ -248,7 +248,7 @@ class Mixture:
             self.exchange.divide(self.points)
 
     def _place(self, points: Floats) -> None:
-        """Make room for lists and memberships of points."""
+        """Make space for lists and memberships of points."""
         capacity = self.settings.TargetNcentPerPoint
         self.points = points
         self._lists = np.zeros((len(points), capacity), np.uint32)
@@ -256,7 +256,7 @@ class Mixture:
         self._memberships = np.zeros((len(points), capacity + 1))
 
     def _prepare(self, links: Links) -> None:
-        """Make room for what passes compute of the clusters in the window."""
+        """Make space for the values that passes compute of the clusters in the window."""
         d, size = self.dimension, len(self.window)
         columns = 3 + d * (d + 3) // 2
         sums = (self._threads + 1) * (size + 1) * columns
@@ -269,7 +269,7 @@ class Mixture:
         )  # fmt: skip
 
     def law(self, conditions: Conditions) -> kernels.Law:
-        """Return what compiled code needs to know. Local."""
+        """Return the parameters for compiled code. Local."""
         return conditions.law(self.settings, self.total, self.clusters)
 
     def _rescale(self, farthest: float, most: float, conditions: Conditions) -> None:
@@ -305,17 +305,17 @@ class Mixture:
     def iterate(
         self, conditions: Conditions, tolerance: float = 0.0, limit: int = 1, least: int = 1
     ) -> tuple[int, float, Floats]:
-        """Iterate memberships, weights and centres until memberships stay as they are. Collective over the team.
+        """Iterate memberships, weights and centres until memberships no longer change. Collective over the team.
 
         Args:
-            conditions: their weight of the sponge is set.
+            conditions: conditions; their weight of the sponge is set.
             tolerance: mean change of a point's memberships that is small enough.
             limit: most iterations.
             least: fewest iterations.
 
         Returns:
-            The number of iterations, the last mean change, and how far each home centre has moved in the last, as a
-            squared distance.
+            The number of iterations, the last mean change, and the squared distance of each home centre's movement in
+            the last iteration.
         """
         done, change, conditions.sponge_weight = self._run(
             kernels.equilibrate, self.law(conditions), self._scales, conditions.sponge_weight, tolerance, limit, least
@@ -323,7 +323,7 @@ class Mixture:
         return done, change, self._state.moved[self.home]
 
     def moments(self, conditions: Conditions) -> Moments:
-        """Compute what decisions are made from. Collective over the team."""
+        """Compute the basis of decisions. Collective over the team."""
         d = self.dimension
         about = np.empty((len(self.window), 4 + d + d * d))
         sponge_count, energy, free_energy = self._run(
@@ -333,5 +333,5 @@ class Mixture:
 
 
 def _power(bound: float) -> float:
-    """Return the power of two by which numbers are multiplied whose sum is at most `bound`."""
+    """Return the power of two for scaling numbers whose sum is at most `bound`."""
     return 2.0 ** math.floor(_LARGEST - math.log2(bound))

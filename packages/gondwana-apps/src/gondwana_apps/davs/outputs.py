@@ -20,7 +20,7 @@ _SAMPLES = 500
 _SIZE = 8.0, 5.0
 _COLOURS = 10
 _SHOWN = 3000
-"""Points in the picture of the plane: those around the middle along the first axis, so that clusters can be seen."""
+"""Points in the picture of the plane: the central ones along the first axis, so that clusters can be seen."""
 
 
 def write(
@@ -34,7 +34,7 @@ def write(
         The names of the files.
 
     Raises:
-        ResultError: one cannot be written.
+        ResultError: a file cannot be written.
     """
     stem, count = Path(settings.ClusterFile), len(rows)
     centres = rows[:, : settings.dimension]
@@ -58,9 +58,9 @@ def draw(folder: str | Path, points: Floats, result: Result) -> list[Path]:
     """Draw a result. Local.
 
     Args:
-        folder: where the pictures are written.
-        points: all, sorted along axis 0.
-        result: of the run.
+        folder: folder of the pictures.
+        points: all points, sorted along axis 0.
+        result: result of the run.
 
     Returns:
         The files.
@@ -97,7 +97,7 @@ def raw(peaks: Points, label: int) -> str:
 
     Args:
         peaks: the points.
-        label: of all lines.
+        label: label of all lines.
     """
     truth = np.full(len(peaks.points), -1) if peaks.truth is None else peaks.truth
     heads = "\t".join(("index", *(f"x{axis}" for axis in range(peaks.points.shape[1])), "charge", "peptide", "id"))

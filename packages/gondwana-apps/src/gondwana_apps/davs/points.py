@@ -18,7 +18,7 @@ CENTRE_LABEL = 10**8
 """The label of centres in a cluster file is this, or the number of clusters if there are more."""
 
 _LARGEST = 1 << 32
-"""Bytes of a file."""
+"""The most bytes of a file."""
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -29,7 +29,7 @@ class Points(NamedTuple):
 
     Attributes:
         points: N x D.
-        truth: the cluster that each belongs to, -1 for none; None if the file does not say.
+        truth: true cluster of each point, -1 for none; None if the file does not say.
         number: the number of each point in the file.
         labels: the selection label of its line.
     """
@@ -41,10 +41,10 @@ class Points(NamedTuple):
 
 
 def check_readable(path: str) -> None:
-    """Check that there is a file of points that can be read, before any rank starts. Local.
+    """Check that a file of points exists and can be read, before any rank starts. Local.
 
     Raises:
-        UsageError: there is none, it is not a regular file, or it is too large.
+        UsageError: the file does not exist, is not a regular file, or is too large.
     """
     open_file(path, file_name(path), _LARGEST).close()
 
@@ -58,7 +58,7 @@ def read(path: str, settings: Settings, *, kind: int, selected: int) -> Points:
 
     Args:
         path: the file.
-        settings: the number of axes, and what widths are relative to.
+        settings: settings with the number of axes, and the reference of the widths.
         kind: 0: raw, where lines before the first with a label are a header; 1: a cluster file.
         selected: the label; -L: all lines but those with label L.
 

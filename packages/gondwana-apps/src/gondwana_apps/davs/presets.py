@@ -1,4 +1,4 @@
-"""Presets: settings, the points that go with them if no file is given, and what is expected of the result."""
+"""Presets: settings, the points for runs without a file, and the expected results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Field:
     """Points to generate: peaks of clusters and uniform background.
 
     Attributes:
-        points: their number, background included.
+        points: number of points, background included.
         clusters: number of clusters.
         background: share of background points.
         spread: standard deviation of members in units of sigma.
@@ -19,8 +19,8 @@ class Field:
         time: range of axis 1 [s].
         widths: sigma: relative along axis 0, along axis 1.
         apart: smallest distance of two centres in units of sigma.
-        clumped: put masses where those of peptides are: close to multiples of 1.0005 over the charge.
-        charge: the label of all lines.
+        clumped: whether masses lie where those of peptides do: close to multiples of 1.0005 over the charge.
+        charge: label of all lines.
         geometric: sizes 1 + geometric instead of 2 + Poisson.
     """
 
@@ -44,8 +44,8 @@ class Preset:
     Attributes:
         settings: keys that differ from the defaults.
         field: the points.
-        least_ari: the adjusted Rand index that counts as verified.
-        count_error: the relative error of the number of clusters that does.
+        least_ari: least adjusted Rand index that counts as verified.
+        count_error: largest relative error of the number of clusters that does.
     """
 
     settings: dict[str, Any]
@@ -93,7 +93,7 @@ PRESETS: dict[str, Preset] = {
     "charge2-clumped": Preset(COARSE, Field(241_605, 24_500, clumped=True)),
     "original": Preset({"SelectedInputLabel": 5}, Field(16_747, 2_800, charge=5), count_error=0.05),
 }
-"""By name.
+"""Presets by name.
 
 Charge 2 and 5 have the numbers of points and clusters of the study (for charge 5 it prints 28k clusters, which is more
 than points, and is read as 2.8k). The size of charge 6 is not published; this one is ours. `original` has the settings

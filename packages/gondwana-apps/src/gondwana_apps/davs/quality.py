@@ -1,4 +1,4 @@
-"""Labels at the end, and what each cluster is like."""
+"""Labels at the end, and properties of the clusters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Quality(NamedTuple):
     Attributes:
         counts: points; points of the sponge within the radius; points of other clusters within it; other centres.
         widths: mean of d2 of the points, and the largest.
-        nearest: the nearest other centres: number and d2, -1 where there is none.
+        nearest: nearest other centres: number and d2, -1 for missing ones.
         sizes: clusters by points; the last bin has all larger ones.
         distances: pairs of centres by d2, in unit bins.
     """
@@ -49,14 +49,14 @@ def assign(points: Floats, rows: Floats, total: int, settings: Settings, conditi
     there is a sponge, a point outside the radius of its cluster moves to the sponge.
 
     Args:
-        points: sorted along axis 0, N x D.
+        points: points sorted along axis 0, N x D.
         rows: all clusters in order.
         total: number of points for which the weights were computed.
-        settings: of the run.
-        conditions: at its end.
+        settings: settings of the run.
+        conditions: conditions at its end.
 
     Returns:
-        The labels, and how many points moved to a cluster and to the sponge.
+        The labels, and the numbers of points that moved to a cluster and to the sponge.
     """
     law, threads = conditions.law(settings, total, len(rows)), gw.threads()
     cut = math.inf if conditions.sponge is None else radius(settings, conditions) ** 2
@@ -75,15 +75,15 @@ def assign(points: Floats, rows: Floats, total: int, settings: Settings, conditi
 def measure(
     points: Floats, labels: Integers, rows: Floats, total: int, settings: Settings, conditions: Conditions
 ) -> Quality:
-    """Measure what each cluster is like. Local.
+    """Measure the properties of each cluster. Local.
 
     Args:
-        points: all, sorted along axis 0.
+        points: all points, sorted along axis 0.
         labels: their clusters.
         rows: all clusters in order.
         total: number of points.
-        settings: of the run.
-        conditions: at its end.
+        settings: settings of the run.
+        conditions: conditions at its end.
     """
     law, d = conditions.law(settings, total, len(rows)), points.shape[1]
     table, nearest = np.empty((len(rows), 2 * d + 1)), _nearest(law, rows, settings)

@@ -26,22 +26,22 @@ _BAR = 1000
 _WARM = 1e-9
 """A temperature at which copies are merged."""
 _BEYOND = 0.1
-"""Annealing ends at about this share of the temperature where splitting does."""
+"""Annealing ends at about this share of the temperature at which splitting does."""
 
 
 class Result(NamedTuple):
-    """What a run has found.
+    """The result of a run.
 
     Attributes:
         rows: all clusters in order: position, weight, age; the same on all ranks.
-        labels: the cluster of each point on rank 0, nothing on the others.
-        conditions: at the end.
-        progress: of the run.
-        moved: points that moved to a cluster and to the sponge at the end.
-        seconds: of annealing and labelling.
+        labels: cluster of each point on rank 0, nothing on the others.
+        conditions: conditions at the end.
+        progress: progress of the run.
+        moved: numbers of points that moved to a cluster and to the sponge at the end.
+        seconds: duration of annealing and labelling.
         timers: seconds of the parts on this rank.
-        stopped: why the run ended early, or None; then there are no labels.
-        status: the exit status for that.
+        stopped: reason for an early end, or None; then there are no labels.
+        status: exit status for that.
     """
 
     rows: Floats
@@ -59,8 +59,8 @@ def run(points: Floats | None, settings: Settings, team: gw.Team, start: Floats 
     """Cluster points. Collective over the team.
 
     Args:
-        points: all of them on rank 0, sorted along axis 0; ignored on the others.
-        settings: of the run.
+        points: all points on rank 0, sorted along axis 0; ignored on the others.
+        settings: settings of the run.
         team: the ranks.
         start: positions and weights of clusters to start from, on all ranks; None: one cluster.
     """
@@ -84,7 +84,7 @@ def run(points: Floats | None, settings: Settings, team: gw.Team, start: Floats 
 
 
 def _compile(own: Floats, total: int, settings: Settings, team: gw.Team) -> None:
-    """Compile what a run needs by doing all of it once, with one cluster. Collective over the team."""
+    """Compile everything that a run needs by doing all of it once, with one cluster. Collective over the team."""
     mixture = Mixture(own, total, settings, team, Timers())
     mixture.rows, mixture.clusters = np.concatenate([mixture.centroid(), [1.0, MATURE]])[None], 1
     conditions = Conditions(_WARM, mixture.widths, None, 0.0)
@@ -95,7 +95,7 @@ def _compile(own: Floats, total: int, settings: Settings, team: gw.Team) -> None
 
 
 def share(total: int, team: gw.Team) -> list[int]:
-    """Return how many points each rank gets: the first ones one more. Local."""
+    """Return the number of points of each rank: the first ones have one more. Local."""
     return [total // team.size + (rank < total % team.size) for rank in range(team.size)]
 
 
@@ -178,5 +178,5 @@ def _restored(mixture: Mixture) -> Annealing:
 
 
 def _identity(mixture: Mixture) -> dict[str, object]:
-    """What a checkpoint and its continuation must share: settings, and what points there are."""
+    """The values that a checkpoint and its continuation must share: settings, and the identity of the points."""
     return {**mixture.settings.physics(), "points": mixture.total, "centroid": mixture.centroid().tolist()}

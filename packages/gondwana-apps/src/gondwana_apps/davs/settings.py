@@ -1,7 +1,7 @@
 """The settings of a run: a TOML file of flat keys, which have the names of the original program.
 
 A `Settings` is complete and consistent: it comes from `resolve`, which starts with a preset and refuses, with one line,
-what could not run.
+settings that could not run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Widths = Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=64)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that decides a result. Local.
+    """All settings that decide a result. Local.
 
     Squared distances are in units of sigma, the width of a cluster at its position.
 
@@ -35,23 +35,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         InputFileType: 0: raw peaks; 1: an earlier cluster file.
         SelectedInputLabel: lines with this label are read; -L: all but those with label L.
         Replicate: copies of each point.
-        ClusterFile: stem of the output files; "": none are written.
-        RestartClusterFile: an earlier cluster file whose centres are the start; "": one cluster is.
+        ClusterFile: stem of the output files; "": no files.
+        RestartClusterFile: an earlier cluster file whose centres are the start; "": start from one cluster.
         RestartTemperature: temperature of such a start.
         SigmaMethod: 0: sigma is 1; 1: the parameters; 2: axis 0 is relative to the position; 3: and annealed.
         SigmaVectorParameters: sigma of each axis, at the start for method 3.
-        FinalTargetTemperature: where annealing of the width of axis 0 ends.
-        FinalTargetSigma0: its width there.
-        UseSponge: have a sponge from the start.
+        FinalTargetTemperature: temperature at which annealing of the width of axis 0 ends.
+        FinalTargetSigma0: width of axis 0 there.
+        UseSponge: whether there is a sponge from the start.
         SpongePOption: 1: the sponge's P is SpongePWeight over the number of clusters; 0: the points in it over all.
-        SpongePWeight: see there.
+        SpongePWeight: see SpongePOption.
         SpongeFactor1: distance of the sponge at SpongeTemperature1 and above.
         SpongeFactor2: distance of the sponge at SpongeTemperature2 and below.
-        SpongeTemperature1: below, there is a sponge.
-        SpongeTemperature2: negative: the distance stays as it is.
-        CreateSpongeScaledSquaredWidth: there is a sponge once the mean of d2 is at most this; -1: never for that.
-        Tminimum: temperature where splitting ends; -R: the first temperature over R.
-        InitialCoolingFactor1: of the temperature, before the first split and at the end, above the switch.
+        SpongeTemperature1: temperature below which there is a sponge.
+        SpongeTemperature2: see SpongeFactor2; negative: the distance stays constant.
+        CreateSpongeScaledSquaredWidth: mean of d2 at or below which a sponge is added; -1: never for that.
+        Tminimum: temperature at which splitting ends; -R: the first temperature over R.
+        InitialCoolingFactor1: factor of the temperature, before the first split and at the end, above the switch.
         InitialCoolingFactor2: the same below the switch.
         FineCoolingFactor1: in between, above the switch.
         FineCoolingFactor2: in between, below the switch.
@@ -59,32 +59,32 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         WaitIterations: temperatures between two tests for splits.
         WaitIterationsConverge: the same after clusters were removed.
         IterationAtEnd: limit of temperatures after the last split.
-        ConvergenceLoopLimit: iterations at one temperature.
-        FreezingLimit: the end, once the sum of M (1 - M) over C is at most this for every cluster.
-        MalphaMaxChange: converged, once memberships change by less in the mean.
+        ConvergenceLoopLimit: most iterations at one temperature.
+        FreezingLimit: the end is reached once the sum of M (1 - M) over C is at most this for every cluster.
+        MalphaMaxChange: mean change of memberships below which they have converged.
         MalphaMaxChange1: the same in the final loop.
-        MaxNumberSplitClusters: splits at one time.
+        MaxNumberSplitClusters: most splits at one time.
         TooSmallToSplit: clusters of fewer points do not split.
         MinimumScaledWidthSquaredToSplit: clusters with a smaller mean of d2 do not split.
         MinimumCountForClusterCk: clusters of fewer points are removed, if there is no sponge.
         MinimumCountForClusterCkWithSponge: the same, if there is one.
         MinimuCountForClusterPoints: the same for points of which the cluster has the largest membership; -1: never.
         CountForClusterCkToBeZero: clusters of fewer points keep their position.
-        TemperatureForClosenessTest: below, clusters that are closer than the next are merged.
+        TemperatureForClosenessTest: temperature below which clusters closer than the next value are merged.
         ScaledSquaredDistanceAtClosenessTest: squared distance of two centres.
         ExpArgumentCut1: exponents that are smaller than the largest by this are left out.
         ExpArgumentCut2: the same for lists of clusters, which are made once at each temperature.
-        TargetNcentPerPoint: clusters in the list of a point.
-        MaxNcentTotal: number of clusters where splitting ends; 0: none.
+        TargetNcentPerPoint: number of clusters in the list of a point.
+        MaxNcentTotal: number of clusters at which splitting ends; 0: no limit.
         ClusterLimitForDistribution: number of clusters from which they are divided over the ranks; -1: never for that.
-        TemperatureLimitForDistribution: temperature from which they are; -1: never for that.
-        NumberNearbyClusters: nearest other clusters in the status table.
+        TemperatureLimitForDistribution: temperature from which they are divided; -1: never for that.
+        NumberNearbyClusters: number of nearest other clusters in the status table.
         NearbySpongePointLimit: radius of a cluster at the end; -1: the distance of the sponge, or 1 without one.
         HistogramOccupationMax: bins of the histogram of sizes.
         HistogramDistancesMax: bins of the histogram of squared distances between centres.
-        CheckpointFile: common name of checkpoints, such as "davs.bp"; "": none are written.
+        CheckpointFile: common name of checkpoints, such as "davs.bp"; "": no checkpoints.
         CheckpointSteps: temperatures between two checkpoints.
-        Restart: continue from the last checkpoint.
+        Restart: whether to continue from the last checkpoint.
     """
 
     DistanceMatrixFile: str = ""
@@ -173,11 +173,11 @@ _UNUSED = {
     }.items()
     for key in keys.split()
 }
-"""Keys of the original program, and why they have no use here."""
+"""Keys of the original program, and the reasons why they have no use here."""
 
 
 def load(path: str | None, preset: str | None, overrides: Iterable[str] = ()) -> tuple[str, Settings]:
-    """Read a settings file and what replaces its keys. Local.
+    """Read a settings file and the replacements of its keys. Local.
 
     Args:
         path: name of a TOML file, or None.
@@ -188,7 +188,7 @@ def load(path: str | None, preset: str | None, overrides: Iterable[str] = ()) ->
         The name of the preset, and the settings.
 
     Raises:
-        UsageError: one line that says which file and key, what was given and what is legal.
+        UsageError: one line that says which file and key, the given value and the legal ones.
 
     Example:
         >>> load(None, "tiny", ["Tminimum=0.5"])[1].Tminimum
@@ -207,7 +207,7 @@ def resolve(keys: Mapping[str, Any], where: Mapping[str, str] | None = None) -> 
 
     Args:
         keys: values by key; those left out have the defaults.
-        where: from where each key comes, for messages.
+        where: source of each key, for messages.
 
     Raises:
         UsageError: one line, as in `load`.

@@ -1,4 +1,4 @@
-"""Splits: which clusters have become unstable, and their halves (Rose 1998).
+"""Splits: the clusters that have become unstable, and their halves (Rose 1998).
 
 Two halves of a cluster at one place are a saddle point of the free energy if the scatter S = mean of z z^T has an
 eigenvalue above T: then they move apart along its eigenvector. Both have an age that lets them wait.
@@ -17,7 +17,7 @@ MATURE = -1.0
 _NEWBORN, _READY, _OLD = 2.0, 6.0, 9.0
 """Halves wait for three tests, come after all others for three, are passed over once, and then are mature."""
 _LARGE = (2.0, 6.0)
-"""Clusters with as many times the mean number of points go first, those with more before them."""
+"""Clusters with this many times the mean number of points go first, those with more before them."""
 _STEP, _SHORTEST, _LONGEST = 0.025, 0.05, 0.2
 """The change of C, as a share, that a displacement aims at, and its limits in units of the root of W."""
 
@@ -79,7 +79,7 @@ def _first(mixture: Mixture, chosen: Integers, curvature: Floats, scores: Floats
 
 
 def _displacements(moments: Moments, conditions: Conditions, chosen: Integers, direction: Floats) -> Floats:
-    """Return how far halves move apart from the centre, in units of sigma."""
+    """Return the distances of halves from the centre, in units of sigma."""
     # The sign of an eigenvector is arbitrary.
     largest = np.abs(direction).argmax(axis=1)
     direction = direction * np.sign(direction[np.arange(len(direction)), largest])[:, None]

@@ -16,10 +16,10 @@ from gondwana_apps.davs.mixture import Conditions, Mixture, Moments
 def remove(mixture: Mixture, moments: Moments, conditions: Conditions) -> tuple[Integers, int]:
     """Remove small clusters, and merge copies with the larger one. Collective over the team.
 
-    Weights of removed clusters go to all others, that of a copy to the cluster that it is a copy of.
+    Weights of removed clusters go to all others, that of a copy to its original.
 
     Returns:
-        The rows of the window that are left of the home clusters, and how many of all ranks were removed.
+        The rows of the window that are left of the home clusters, and the number of removed clusters of all ranks.
     """
     d, window, small = mixture.dimension, mixture.window, _too_small(mixture, moments, conditions)
     gone = small.copy()
@@ -53,9 +53,9 @@ def _too_small(mixture: Mixture, moments: Moments, conditions: Conditions) -> np
 
 @gw.jit
 def merge(threads: Any, law: Any, rows: Any, order: Any, counts: Any, limit: float, gone: Any) -> None:
-    """Merge each cluster with the largest close one, if no larger one is close to that; mark those that are gone.
+    """Merge each cluster with the largest close one, if no larger one is close to that; mark the merged ones.
 
-    So the result is the same whichever rank has which clusters; of a chain, the rest follows at the next temperature.
+    So the result does not depend on the ranks of the clusters; of a chain, the rest follows at the next temperature.
     """
     d, size = len(law.widths), len(order)
     beaten, into = np.zeros(size, np.bool_), np.full(size, -1)
@@ -87,10 +87,10 @@ def close_pairs(
     """Return the pairs of centres nearer than a squared distance, in units of the sigma of the first. Local.
 
     Args:
-        centres: sorted along axis 0, K x D.
-        sigma: their widths.
+        centres: centres sorted along axis 0, K x D.
+        sigma: widths of the clusters.
         distance: limit of the squared distance.
-        among: which centres take part.
+        among: marks of the centres that take part.
 
     Returns:
         First and second members of the pairs, as indices.
@@ -105,7 +105,7 @@ def close_pairs(
     first = np.arange(len(centres))
     for shift in range(1, len(centres)):
         first = first[first + shift < len(centres)]
-        # What is too far along axis 0 stays too far at all larger shifts.
+        # Pairs that are too far along axis 0 stay too far at all larger shifts.
         first = first[((centres[first + shift, 0] - centres[first, 0]) / sigma[first, 0]) ** 2 < distance]
         if not len(first):
             break

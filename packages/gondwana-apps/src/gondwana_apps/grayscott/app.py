@@ -24,13 +24,13 @@ from gondwana_apps.run_files import reserved
 from gondwana_apps.timers import over_ranks
 
 ARRAYS_MOVED = 4
-"""U and V are read and written once a step: what T_eff counts (S. Omlin, L. Raess, arXiv:2211.15634)."""
+"""U and V are read and written once a step: the basis of T_eff (S. Omlin, L. Raess, arXiv:2211.15634)."""
 
 DEVICES = ("host", "cuda")
-"""Where the kernels can run."""
+"""Devices of the kernels."""
 
 INSPECTED_CELLS = 130
-"""Along each side of the arrays for which the kernel is inspected: as many as a long row of a run."""
+"""Cells along each side of the arrays for which the kernel is inspected: as many as a long row of a run."""
 
 
 def _parser() -> Parser:
@@ -48,8 +48,8 @@ def check(argv: list[str], ranks: int | None = None) -> None:
     """Refuse arguments and settings that cannot run, before any rank starts. Local.
 
     Args:
-        argv: what follows `gray-scott` on the command line.
-        ranks: number of ranks that will run, where the launcher knows it.
+        argv: arguments after `gray-scott` on the command line.
+        ranks: number of ranks that will run, if the launcher knows it.
 
     Raises:
         UsageError: one line that says what to change.
@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
     """Run the simulation. Collective over the world.
 
     Args:
-        argv: what follows `gray-scott` on the command line.
+        argv: arguments after `gray-scott` on the command line.
 
     Returns:
         The exit status: 1 if the result is wrong, that of a signal if one has stopped the run, else 0.

@@ -1,4 +1,4 @@
-"""Where a run computes: on the host, or on the GPUs of its ranks; and whether the fields fit there."""
+"""The device of a run: the host, or the GPUs of its ranks; and whether the fields fit there."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _LINE = 128
 
 
 class Demand(NamedTuple):
-    """What a rank asks of its device.
+    """The demand of a rank on its device.
 
     Attributes:
-        uuid: of the device.
-        name: of the product.
-        needed: bytes.
-        free: bytes, before the rank takes any.
+        uuid: identity of the device.
+        name: name of the product.
+        needed: bytes that the rank needs.
+        free: free bytes, before the rank takes any.
     """
 
     uuid: str
@@ -44,10 +44,10 @@ def check(settings: Settings) -> bool:
 
 
 def choose(settings: Settings, team: gw.Team) -> gw.MemoryKind:
-    """Return the memory that the fields of this rank lie in; one line says what was found. Collective over the world.
+    """Return the memory kind of this rank's fields; one line reports the GPUs found. Collective over the world.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         team: the ranks that share the cube.
 
     Raises:
@@ -73,15 +73,15 @@ def check_memory(settings: Settings, team: gw.Team, kind: gw.MemoryKind) -> None
     """Refuse a run whose fields do not fit on the devices, each shared by all ranks that use it. Collective over team.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         team: the ranks that share the cube.
-        kind: of this rank's fields.
+        kind: memory kind of this rank's fields.
 
     Raises:
         UsageError: one line with the figures.
     """
     one = kind.device
-    team.barrier()  # contexts take memory: all are there when the first rank looks
+    team.barrier()  # contexts take memory: all exist when the first rank measures it
     mine = None
     if one is not None:
         needed = _needed(settings, team) + RESERVE
@@ -93,11 +93,11 @@ def check_memory(settings: Settings, team: gw.Team, kind: gw.MemoryKind) -> None
 
 
 def short_of_memory(settings: Settings, demands: Sequence[Demand | None]) -> str:
-    """Return which device is too small for what its ranks ask of it, "" if none is. Local.
+    """Return the device that is too small for the demands of its ranks, as text, "" if none is. Local.
 
     Args:
-        settings: of the run.
-        demands: of each rank; None for a rank on the host.
+        settings: settings of the run.
+        demands: demand of each rank; None for a rank on the host.
     """
     sharing: dict[str, list[int]] = {}
     for rank, demand in enumerate(demands):
@@ -116,7 +116,7 @@ def short_of_memory(settings: Settings, demands: Sequence[Demand | None]) -> str
 
 
 def _needed(settings: Settings, team: gw.Team) -> int:
-    """Bytes that this rank takes of a device at most."""
+    """The most bytes that this rank takes of a device."""
     periodic = settings.boundary == "periodic"
     ghost = 2 if periodic and settings.fuse_steps != 1 else 1
     layout = gw.Layout.divide(

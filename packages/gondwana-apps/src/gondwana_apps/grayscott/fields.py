@@ -11,7 +11,7 @@ from gondwana_apps.grayscott.settings import Settings
 
 
 class Fields(NamedTuple):
-    """The arrays of a run, as the kernel takes them: what it writes, what it reads."""
+    """The arrays of a run, as the kernel takes them: outputs, then inputs."""
 
     u_next: gw.GlobalArray
     v_next: gw.GlobalArray
@@ -19,17 +19,17 @@ class Fields(NamedTuple):
     v: gw.GlobalArray
 
     def swapped(self) -> Fields:
-        """The same arrays when the next time has become the present."""
+        """The same arrays once the next time has become the present."""
         return Fields(self.u, self.v, self.u_next, self.v_next)
 
 
 def make_fields(settings: Settings, team: gw.Team, kind: gw.MemoryKind, *, ghost: int) -> Fields:
-    """Return the arrays of a run, of any contents. Collective over team; blocks.
+    """Return the arrays of a run, with undefined contents. Collective over team; blocks.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         team: the ranks that share the cube.
-        kind: of the memory of this rank's blocks.
+        kind: memory kind of this rank's blocks.
         ghost: width of the ghost layer.
     """
     dtype = np.float64 if settings.precision == "Float64" else np.float32

@@ -1,4 +1,4 @@
-"""Whether two time steps are done in one sweep over memory: as the settings say, or measured."""
+"""The choice of one or two time steps in one sweep over memory: as the settings say, or measured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gondwana_apps.grayscott.settings import Settings
 from gondwana_apps.grayscott.sweeps import TwoSteps, noises_of
 
 _WORTH = 64**3
-"""Cells of a block from which on memory is what a sweep waits for, so that it may pay to go there less often."""
+"""Cells of a block from which on memory limits a sweep, so that fewer sweeps may pay."""
 
 _U, _V = 0.5, 0.25
 
@@ -18,10 +18,10 @@ def choose(settings: Settings, rates: Rates, team: gw.Team, kind: gw.MemoryKind)
     """Return the time steps of a sweep, the same on all ranks. Collective over team; blocks.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         rates: constants of the model.
         team: the ranks that share the cube.
-        kind: of the memory of this rank's blocks.
+        kind: memory kind of this rank's blocks.
     """
     if settings.fuse_steps != "auto":
         return settings.fuse_steps
@@ -38,7 +38,7 @@ def _is_worth_a_try(settings: Settings, team: gw.Team, device: gw.Device | None)
 def _pays(settings: Settings, rates: Rates, team: gw.Team, kind: gw.MemoryKind) -> bool:
     """Whether two steps in one sweep are faster on the device or the host of rank 0, while the other ranks wait.
 
-    Where all ranks share the bandwidth of a host, two steps in one sweep gain more than rank 0 measures alone.
+    If all ranks share the bandwidth of a host, two steps in one sweep gain more than rank 0 measures alone.
     """
     fields = make_fields(settings, team, kind, ghost=2)
     two_steps = TwoSteps(fields)

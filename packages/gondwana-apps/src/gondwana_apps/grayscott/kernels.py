@@ -29,8 +29,7 @@ class Rates(NamedTuple):
 class Noise(NamedTuple):
     """The noise of one step: amplitude n, key of the random numbers, number of the step that is produced.
 
-    `side` is the width of the periodic cube where cells outside of it are computed too, as the copies that they are;
-    None where none are.
+    `side` is the width of the periodic cube if cells outside of it are computed too, as copies; None if not.
     """
 
     amplitude: float
@@ -48,7 +47,7 @@ def laplacian(a: Any, p: gw.Point) -> float:
 
 @gw.jit
 def inside(x: int, side: int | None) -> int:
-    """A coordinate up to one width outside of the periodic cube, as it is inside."""
+    """A coordinate up to one width outside of the periodic cube, moved into it."""
     if side is None:
         return x
     return x + side if x < 0 else x - side if x >= side else x
@@ -89,5 +88,5 @@ def largest(p: gw.Point, a: Any) -> float:
 
 @gw.reduce(op="fsum")
 def total(p: gw.Point, a: Any) -> float:
-    """The sum of a field, rounded once, so that it does not depend on how the cells are divided."""
+    """The sum of a field, rounded once, so that it does not depend on the division of the cells."""
     return a[p]  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The time loop: steps, and between them output, checkpoints and a look whether to stop."""
+"""The time loop: steps, and between them output, checkpoints and a check whether to stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run(simulation: Simulation) -> tuple[Pace, str | None, int]:
     """Do the steps, with output and checkpoints. Collective over the team.
 
     Returns:
-        The time that the steps took; why the run stopped early, if it did; and the exit status for that.
+        The time of the steps; the reason for an early stop, if any; and the exit status for that.
     """
     s, team = simulation.settings, simulation.team
     pace, reason = Pace(simulation), None
@@ -43,7 +43,7 @@ def run(simulation: Simulation) -> tuple[Pace, str | None, int]:
 
 
 def _attributes(simulation: Simulation) -> dict[str, Any]:
-    """What the dataset says of itself."""
+    """The dataset's description of itself."""
     s, team = simulation.settings, simulation.team
     names = list(simulation.fields)
     constants = {name: float(getattr(s, name)) for name in ("F", "k", "dt", "Du", "Dv", "noise")}

@@ -1,4 +1,4 @@
-"""How many steps are started at once, and how long they take."""
+"""The number of steps that are started at once, and their time."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import time
 from gondwana_apps.grayscott.simulation import Simulation
 
 _SECONDS_BETWEEN_LOOKS = 0.1
-"""How often the ranks agree whether to stop, and the host waits for what the device has been given before."""
+"""Interval at which the ranks agree whether to stop, and the host waits for the device's earlier work."""
 
 
 class Pace:
-    """Starts the steps of a run in portions and measures the time that they take. Collective over the team.
+    """Starts the steps of a run in portions and measures their time. Collective over the team.
 
-    The first sweep, which may compile, is kept apart. GPUs get a portion while they work on the one before: the host
-    waits for them only before something else is done with the fields.
+    The first sweep, which may compile, is measured separately. GPUs get a portion while they work on the previous one:
+    the host waits for them only before something else is done with the fields.
 
     Args:
-        simulation: whose steps.
+        simulation: simulation whose steps are done.
 
     Attributes:
         steps: steps done.
-        first: seconds of the first sweep and of what had to be made ready for it.
+        first: seconds of the first sweep and of its preparation.
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -54,7 +54,7 @@ class Pace:
             self._look_every = self._chosen()
 
     def is_time_to_look(self) -> bool:
-        """Return whether the ranks are to agree about going on: the same on all. Local."""
+        """Return whether the ranks must agree about continuing: the same on all. Local."""
         looks = self.steps % self._look_every == 0
         if looks:
             self._simulation.keep_up()
@@ -74,7 +74,7 @@ class Pace:
         return self.first + self._others + running
 
     def seconds_per_step(self) -> float:
-        """Mean over the steps after the first sweep; of the first if there is no other."""
+        """Mean over the steps after the first sweep; of the first without any other."""
         others = self.steps - self._first_steps
         return (self.seconds - self.first) / others if others else self.first / max(self.steps, 1)
 

@@ -3,8 +3,8 @@
 | preset | seed cube | boundary | comparable with |
 |---|---|---|---|
 | `adios2` | 12 cells | periodic ("periodic") | the C++ example of ADIOS2 |
-| `dirichlet` | 13 cells | U=1, V=0 outside the box ("fixed") | what GrayScott.jl intends |
-| `grayscott-jl` | 13 cells | U=1 outside in odd steps, else 0 ("alternating") | what it computes |
+| `dirichlet` | 13 cells | U=1, V=0 outside the box ("fixed") | the intention of GrayScott.jl |
+| `grayscott-jl` | 13 cells | U=1 outside in odd steps, else 0 ("alternating") | its results |
 """
 
 from __future__ import annotations

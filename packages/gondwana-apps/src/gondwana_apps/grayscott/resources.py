@@ -1,4 +1,4 @@
-"""What a run needs of ranks, memory and disk, and whether it is there: known before anything starts."""
+"""The demands of a run on ranks, memory and disk, and whether they can be met: known before anything starts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Needs(NamedTuple):
     """Bytes that a run takes, over all ranks, and the number of output steps.
 
     Attributes:
-        memory: of the host.
-        device_memory: of GPUs.
-        output_steps: how often the fields are written.
-        output: on the disk.
-        checkpoints: on the disk.
+        memory: bytes of host memory.
+        device_memory: bytes of GPU memory.
+        output_steps: number of times the fields are written.
+        output: bytes on the disk.
+        checkpoints: bytes on the disk.
     """
 
     memory: int
@@ -42,11 +42,11 @@ class Needs(NamedTuple):
 
 
 def needs(settings: Settings, *, on_gpus: bool = False) -> Needs:
-    """Estimate what a run takes. Local.
+    """Estimate the demands of a run. Local.
 
     Args:
-        settings: of the run.
-        on_gpus: whether the fields lie in the memory of GPUs, else they do in that of the host.
+        settings: settings of the run.
+        on_gpus: whether the fields lie in the memory of GPUs, else in that of the host.
 
     Example:
         >>> from gondwana_apps.grayscott.settings import resolve
@@ -72,7 +72,7 @@ def check_ranks(settings: Settings, ranks: int) -> None:
     """Refuse a number of ranks among which the cube cannot be divided. Local.
 
     Args:
-        settings: of the run; `dims` is the grid of ranks, or null for any grid.
+        settings: settings of the run; `dims` is the grid of ranks, or null for any grid.
         ranks: number of ranks of the run.
 
     Raises:
@@ -93,15 +93,15 @@ def check_ranks(settings: Settings, ranks: int) -> None:
 
 
 def check_memory(settings: Settings, nodes: int = 1, *, on_gpus: bool = False) -> None:
-    """Refuse a run that does not fit in the host memory that is free. Local.
+    """Refuse a run that does not fit in the free host memory. Local.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         nodes: number of machines like this one over which the ranks are spread evenly.
         on_gpus: whether the fields lie in the memory of GPUs, for which see `devices.check_memory`.
 
     Raises:
-        UsageError: the share of one node is larger than the memory that is free on this one.
+        UsageError: the share of one node is larger than the free memory of this one.
     """
     needed, free = needs(settings, on_gpus=on_gpus).memory // nodes, available_memory()
     if needed > free:
@@ -112,12 +112,12 @@ def check_memory(settings: Settings, nodes: int = 1, *, on_gpus: bool = False) -
 
 
 def fitting(settings: Settings, needed: int, free: int) -> str:
-    """Advise on a cube for which there is memory. Local.
+    """Advise on a cube that fits into memory. Local.
 
     Args:
-        settings: of the run.
-        needed: bytes that its cube takes.
-        free: bytes that there are.
+        settings: settings of the run.
+        needed: bytes of its cube.
+        free: free bytes.
     """
     side = int(settings.L * (free / needed) ** (1 / 3))
     return f"set L to at most {side}" if side >= settings.seed_width else "free some memory"

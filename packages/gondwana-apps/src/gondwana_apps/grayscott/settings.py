@@ -1,7 +1,7 @@
 """The settings of a Gray-Scott run: one flat JSON object, the same keys as the two reference programs and a few more.
 
 A `Settings` is complete and consistent: it comes from `load` (a file) or `resolve` (a mapping), which fill in the
-preset's defaults and refuse, with one line, what could not run.
+preset's defaults and refuse, with one line, settings that could not run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gondwana_apps.settings_files import closest, file_name, one_line, override
 
 MAX_INT = 2**31 - 1
 
-# Keys that decide what is computed: a run continues from a checkpoint only if they are all the same.
+# Keys that decide the results: a run continues from a checkpoint only if they are all the same.
 PHYSICS = ("L", "F", "k", "dt", "Du", "Dv", "noise", "seed", "boundary", "seed_width", "precision")
 
 Count = Annotated[int, Meta(ge=1, le=MAX_INT)]
@@ -35,15 +35,15 @@ Device = Literal["host", "cuda", "auto"]
 
 _DEVICES: dict[Backend, Device] = {"CPU": "host", "CUDA": "cuda"}
 _PLACE = ("device", "backend")
-"""Keys that say the same: where the kernels run."""
+"""Keys with the same meaning: the device of the kernels."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that decides a run, legacy keys first. Local.
+    """All settings of a run, legacy keys first. Local.
 
     Attributes:
         L: cells per side of the cube; at least the width of the seed.
-        steps: number of time steps of the whole run, those before a restart included.
+        steps: number of time steps of the whole run, including those before a restart.
         plotgap: write the fields every `plotgap` steps, after the step.
         F: feed rate.
         k: kill rate; the default is the preset's: 0.06075 for `adios2`, 0 for the two Julia ones.
@@ -52,29 +52,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Dv: diffusion of V.
         noise: amplitude n of the noise in U: each step adds dt*n*r, r uniform in [-1, 1).
         output: name of the dataset; "" or null writes none.
-        checkpoint: write checkpoints.
+        checkpoint: whether to write checkpoints.
         checkpoint_freq: steps between two checkpoints.
         checkpoint_output: common name of the checkpoints: ckpt.bp makes ckpt.00000700.bp after step 700.
-        restart: continue from a checkpoint.
+        restart: whether to continue from a checkpoint.
         restart_input: common name of the checkpoints to continue from, the last complete one, or name of one of them.
         adios_config: accepted for old files; no effect, because the engine's parameters are chosen here.
         adios_span: accepted for old files; no effect.
         adios_memory_selection: accepted for old files; no effect.
         mesh_type: "image" describes the mesh to ParaView in the dataset; "" does not.
         precision: type of the fields and of the whole computation: "Float64" or "Float32".
-        backend: `device` as old files have it: "CPU" is "host", "CUDA" is "cuda".
+        backend: `device` in the form of old files: "CPU" is "host", "CUDA" is "cuda".
         preset: conventions of a reference program, see `presets`: "adios2", "dirichlet" or "grayscott-jl".
         boundary: "periodic", "fixed" or "alternating"; the default is the preset's.
         seed_width: width of the seed cube in cells; the default is the preset's.
         seed: key of the random numbers; the same seed gives the same noise on any number of ranks.
         dims: ranks along x, y and z; null lets the library choose.
-        device: where the kernels run: "host", "cuda", or "auto": GPUs if each rank has one, else the host.
-        fuse_steps: time steps in one sweep over memory, 2 for a periodic boundary only; "auto" takes what is faster.
-        write_initial: also write the state before the first step.
-        async_write: go on computing while the dataset is written.
-        checkpoint_keep: checkpoints kept; older ones are removed.
-        stop_after_seconds: stop in good order after this time, with a checkpoint if they are on; null never stops.
-        overwrite: replace an existing dataset of the same name.
+        device: device of the kernels: "host", "cuda", or "auto": GPUs if each rank has one, else the host.
+        fuse_steps: time steps in one sweep over memory, 2 for a periodic boundary only; "auto" takes the faster.
+        write_initial: whether to write the state before the first step, too.
+        async_write: whether to continue computing while the dataset is written.
+        checkpoint_keep: number of checkpoints kept; older ones are removed.
+        stop_after_seconds: time after which to stop in good order, with a checkpoint if they are on; null: never.
+        overwrite: whether to replace an existing dataset of the same name.
         schema_version: version of these keys.
     """
 
@@ -130,12 +130,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return keys
 
     def physics(self) -> dict[str, Any]:
-        """Return the keys that decide what is computed: what a checkpoint and its continuation must share. Local."""
+        """Return the keys that decide the results, which a checkpoint and its continuation must share. Local."""
         keys = self.resolved()
         return {key: keys[key] for key in PHYSICS}
 
 
-# Names that are asked for and not legal, with the reason; by key for a whole key, by (key, value) for one value.
+# Illegal names that users ask for, with the reason; by key for a whole key, by (key, value) for one value.
 _REFUSED: dict[str | tuple[str, object], str] = {
     "compress": "the dataset is written uncompressed: the adios2 package has no compressor",
     "halo": "the ghost layer is as wide as fuse_steps needs",
@@ -155,14 +155,14 @@ def load(path: str | Path, overrides: Iterable[str] = (), device: str | None = N
     Args:
         path: name of the file, ending in .json.
         overrides: `KEY=VALUE` texts that replace keys of the file; the value is JSON, or plain text for a string.
-        device: replaces the keys `device` and `backend` of the file.
+        device: replacement of the keys `device` and `backend` of the file.
 
     Returns:
         Settings that are complete and consistent. Whether this machine has the memory and disk for them is another
         question: see `gondwana_apps.grayscott.resources`.
 
     Raises:
-        UsageError: one line that says which file and key, what was given, what is legal and what to change.
+        UsageError: one line that says which file and key, the given value, the legal ones and what to change.
 
     Example:
         >>> load("examples/gray-scott/demo.json", ["steps=10"]).steps
@@ -187,7 +187,7 @@ def resolve(keys: Mapping[str, Any], where: Mapping[str, str] | str = "settings"
 
     Args:
         keys: values by key; those left out take the preset's default.
-        where: what starts a message: where the keys come from, as one text or one for each key.
+        where: start of messages: the source of the keys, as one text or one for each key.
 
     Raises:
         UsageError: one line, as in `load`.
@@ -207,7 +207,7 @@ def resolve(keys: Mapping[str, Any], where: Mapping[str, str] | str = "settings"
 
 
 def notices(settings: Settings) -> list[str]:
-    """Say, one line each, which settings are accepted but have no effect here. Local."""
+    """Return one line for each setting that is accepted but has no effect here. Local."""
     lines = []
     if settings.adios_config:
         lines.append("adios_config: ignored; the parameters of the ADIOS2 engine are chosen by this program")
@@ -242,7 +242,7 @@ def _advice_for_unknown(key: str) -> str:
 
 
 def _repair(key: str, value: object) -> str:
-    """Say what to write instead where the value shows what was meant."""
+    """Return what to write instead if the value shows the intention."""
     hint = _HINTS[key]
     if isinstance(value, float) and value.is_integer() and _describe(hint).startswith("an integer"):
         return f"; write {int(value)}"
@@ -259,7 +259,7 @@ def _repair(key: str, value: object) -> str:
 
 
 def _describe(hint: Any) -> str:
-    """Say in words which values a key's type admits."""
+    """Return a description of the values that a key's type admits."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return " or ".join(json.dumps(value) for value in arguments)

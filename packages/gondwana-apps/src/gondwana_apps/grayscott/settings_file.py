@@ -1,4 +1,4 @@
-"""Reading a settings file: one JSON object, strictly, with one clear line for whatever is wrong with it."""
+"""Reading a settings file: one JSON object, strictly, with one clear line for each kind of error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gondwana_apps.settings_files import closest, file_name, one_line
 
 MAX_DIGITS = 400
 
-# What people write who are used to other languages, and what JSON wants instead.
+# Habits of people from other languages, and the JSON that they need instead.
 _HABITS = {
     "'": "strings take double quotes",
     "//": "JSON has no comments; remove it",
@@ -37,7 +37,7 @@ def read_settings_file(path: str | Path) -> dict[str, Any]:
         The object's keys and values; no key twice, no number that is not finite.
 
     Raises:
-        UsageError: anything else; the message is one line that names the file.
+        UsageError: the contents are anything else; the message is one line that names the file.
 
     Example:
         >>> read_settings_file("no-such-file.json")
@@ -113,9 +113,9 @@ def kind(value: object) -> str:
 
 
 def _is_missing(path: Path) -> bool:
-    """Return False, too, for a name that the system does not take: reading it says why."""
+    """Return False, too, for a name that the system does not take: reading it gives the reason."""
     try:
-        path.stat()  # `exists` tells no reason from Python 3.14 on
+        path.stat()  # `exists` gives no reason from Python 3.14 on
     except (FileNotFoundError, NotADirectoryError):
         return True
     except (OSError, ValueError):
@@ -132,7 +132,7 @@ def _similar(path: Path) -> str:
 def _explain(text: str, error: json.JSONDecodeError) -> str:
     before = text[: error.pos].rstrip()
     after = text[error.pos :].lstrip()
-    # Python 3.13 points at the comma itself, earlier versions at what follows it.
+    # Python 3.13 points at the comma itself, earlier versions at the text after it.
     if after[:1] == "," and after[1:].lstrip()[:1] in {"}", "]"}:
         return "trailing comma; remove it"
     if before.endswith(",") and after[:1] in {"}", "]"}:

@@ -1,4 +1,4 @@
-"""The state of a Gray-Scott run and how it advances: no files, no printing."""
+"""The state of a Gray-Scott run and its advance: no files, no printing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gondwana_apps.grayscott.stepper import Stepper
 BACKGROUND_U, BACKGROUND_V = 1.0, 0.0
 SEED_U, SEED_V = 0.25, 0.33
 ALTERNATE_U = 0.0
-"""What GrayScott.jl's second buffer of U holds outside of the box: zeros, where the first holds ones."""
+"""The contents of GrayScott.jl's second buffer of U outside of the box: zeros, while the first has ones."""
 
 
 class Summary(NamedTuple):
@@ -34,15 +34,15 @@ class Simulation:
     """U and V at one time, on all ranks of a team. Collective over team to make.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         team: the ranks that share the cube.
-        kind: of the memory of the fields; None: what the settings say.
+        kind: memory kind of the fields; None: by the settings.
 
     Attributes:
         steps: time steps done so far; on GPUs, started.
         device: the GPU of this rank, None on the host.
         fuse_steps: time steps in one sweep.
-        seconds_preparing: time taken to measure what is faster, and by `prepare`.
+        seconds_preparing: duration of `prepare` and of measuring which variant is faster.
 
     Example:
         >>> from gondwana_apps.grayscott.settings import resolve
@@ -79,11 +79,11 @@ class Simulation:
 
     @property
     def fields(self) -> dict[str, gw.GlobalArray]:
-        """Both species, by the names that files have for them."""
+        """Both species, by their names in files."""
         return {"U": self.u, "V": self.v}
 
     def _start(self) -> None:
-        """The background everywhere, ghosts too, and the seed cube in the middle."""
+        """Set the background everywhere, ghosts too, and the seed cube at the centre."""
         first, end = self.settings.seed_range
         seed = gw.RectDomain((first,) * 3, (end,) * 3)
         self._fill_outside()
@@ -98,7 +98,7 @@ class Simulation:
         self._fields.v_next.fill(BACKGROUND_V)
 
     def prepare(self) -> None:
-        """Compile what the steps need, and try what is faster; the state stays. Collective over team; blocks."""
+        """Compile the steps, and measure which variant is faster; the state stays. Collective over team; blocks."""
         start = time.perf_counter()
         self._stepper.prepare(self._fields, self.steps)
         self.finish()
@@ -108,7 +108,7 @@ class Simulation:
         """Do time steps. Collective over team; on GPUs it returns before they are done.
 
         Args:
-            steps: how many.
+            steps: number of steps.
         """
         end = self.steps + steps
         while self.steps < end:
@@ -133,10 +133,10 @@ class Simulation:
         return Summary(*map(float, values))
 
     def restore(self) -> None:
-        """Continue from the checkpoint that the settings name, whatever ranks wrote it. Collective over team; blocks.
+        """Continue from the checkpoint named by the settings, written by any ranks. Collective over team; blocks.
 
         Raises:
-            UsageError: there is none, or it belongs to other settings.
+            UsageError: no checkpoint exists, or it belongs to other settings.
         """
         found = run_files.restore(self.settings, self.fields, self.settings.physics(), self.team)
         self.steps = found.step

@@ -17,13 +17,13 @@ SWEEPS_TOGETHER = 16
 class Stepper:
     """Does the steps of a run. Collective over the team of the fields to make.
 
-    On a GPU, sweeps that wait for no other rank and in which nothing changes from step to step are captured once and
-    replayed: launching them one by one takes longer than computing a small cube. Noise has the number of its step.
+    On a GPU, sweeps that wait for no other rank and are the same in every step are captured once and replayed:
+    launching them one by one takes longer than computing a small cube. Noise has the number of its step.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         rates: constants of the model.
-        fields: of the run.
+        fields: fields of the run.
         fuse_steps: time steps in one sweep.
     """
 
@@ -37,7 +37,7 @@ class Stepper:
         self._captured: dict[int, gw.Captured] = {}
 
     def prepare(self, fields: Fields, step: int) -> None:
-        """Compile all that steps need: do each kind of sweep once; the fields stay. Collective; does not wait."""
+        """Compile all code of steps: do each kind of sweep once; the fields stay. Collective; does not wait."""
         for steps in range(1, self._fuse_steps + 1):
             self._compute(fields, step, steps)
 
@@ -45,12 +45,12 @@ class Stepper:
         """Do some steps. Collective over the team of the fields; on GPUs it returns before they are done.
 
         Args:
-            fields: whose time advances.
+            fields: fields to advance.
             step: number of steps done before.
-            most: how many to do at most, at least one.
+            most: largest number of steps to do, at least one.
 
         Returns:
-            The fields in their new roles, and how many steps were done.
+            The fields in their new roles, and the number of steps done.
         """
         together = SWEEPS_TOGETHER * self._fuse_steps
         # Before, each array has had both roles once, so that all is compiled and planned.
@@ -63,7 +63,7 @@ class Stepper:
         return fields.swapped(), steps
 
     def _compute(self, fields: Fields, step: int, steps: int) -> None:
-        """Compute the fields one or two steps later, beside those of the present."""
+        """Compute the fields one or two steps later, beside the present ones."""
         noises = noises_of(self._settings, step)
         if steps == 2 and self._two_steps:
             self._two_steps(fields, self._rates, noises)

@@ -1,4 +1,4 @@
-"""How time is stepped: one step in a sweep over memory, or two.
+"""The advance in time: one step in a sweep over memory, or two.
 
 The cells that need no ghosts of other ranks are computed while these are exchanged, and then the rest. Two steps in one
 sweep need two ghost layers, corners too, but these only once: near its faces a rank also computes the
@@ -15,19 +15,19 @@ from gondwana_apps.grayscott.kernels import Noise, Rates, react_and_diffuse
 from gondwana_apps.grayscott.settings import Settings
 
 _THINNEST = 2
-"""Points that a box must have along x and y for two steps in one sweep."""
+"""The fewest points of a box along x and y for two steps in one sweep."""
 
 _ALIGNMENT = 256
 
 Noises = tuple[Noise | None, Noise | None]
-"""Of two steps."""
+"""The noises of two steps."""
 
 
 def noises_of(settings: Settings, step: int) -> Noises:
-    """Return the noise of the next two steps; None if there is none. Local.
+    """Return the noise of the next two steps; None without noise. Local.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         step: number of steps done before.
     """
     if settings.noise == 0:
@@ -39,9 +39,9 @@ def one_step(fields: Fields, rates: Rates, noise: Noise | None, *, corners: bool
     """Compute the next time step. Collective over the team of the fields.
 
     Args:
-        fields: at the present and the next time.
+        fields: fields at the present and the next time.
         rates: constants of the model.
-        noise: of the step.
+        noise: noise of the step.
         corners: whether all ghosts are filled, or just those that one step needs.
     """
     ghosts = gw.exchange(fields.u, fields.v, corners=corners)
@@ -53,11 +53,11 @@ def one_step(fields: Fields, rates: Rates, noise: Noise | None, *, corners: bool
 class TwoSteps:
     """Computes two time steps in one sweep, to the bits of two sweeps. Collective over the team of the fields to make.
 
-    Where the ghosts come through the memory of one host, the processor itself moves them: then all cells are one sweep,
-    after the exchange. Else the rim, whose boxes are too thin for that, takes two sweeps over arrays of its own.
+    If the ghosts come through the memory of one host, the processor itself moves them: then all cells are one sweep,
+    after the exchange. Else the rim, whose boxes are too thin for that, takes two sweeps over its own arrays.
 
     Args:
-        fields: with two ghost layers, periodic.
+        fields: periodic fields with two ghost layers.
     """
 
     def __init__(self, fields: Fields) -> None:
@@ -80,9 +80,9 @@ class TwoSteps:
         """Compute the fields two steps later. Collective over their team.
 
         Args:
-            fields: at the present time, and two steps later.
+            fields: fields at the present time, and two steps later.
             rates: constants of the model.
-            noises: of both steps.
+            noises: noises of both steps.
         """
         ghosts = gw.exchange(fields.u, fields.v, corners=True)
         if not self._overlaps:
@@ -105,7 +105,7 @@ class TwoSteps:
         return None if noise is None else noise._replace(side=self._side)
 
     def close(self) -> None:
-        """Give up the memory of the rim. Local."""
+        """Release the memory of the rim. Local."""
         self._memory.close()
 
 
@@ -113,8 +113,8 @@ def parts(layout: gw.Layout, rank: int) -> tuple[gw.RectDomain, tuple[gw.RectDom
     """Return the cells of a rank for which two steps need no ghosts of other ranks, and the boxes of the others. Local.
 
     Args:
-        layout: of fields with two ghost layers.
-        rank: whose cells.
+        layout: layout of fields with two ghost layers.
+        rank: rank that owns the cells.
     """
     inner, owned = layout.inner(rank), layout.owned(rank)
     if not inner.is_empty and min(inner.shape[:2]) >= _THINNEST:
@@ -124,7 +124,7 @@ def parts(layout: gw.Layout, rank: int) -> tuple[gw.RectDomain, tuple[gw.RectDom
 
 
 def between_size(layout: gw.Layout, rank: int, itemsize: int) -> int:
-    """Return the bytes of what two steps leave between them at the rim of a rank. Local; arguments as for `parts`."""
+    """Return the bytes between two steps at the rim of a rank. Local; arguments as for `parts`."""
     rim = parts(layout, rank)[1]
     return max((2 * _up(box.accrete(1).size * itemsize) for box in rim), default=0)
 

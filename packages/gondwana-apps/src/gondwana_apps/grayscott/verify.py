@@ -1,8 +1,8 @@
 """Verification: extremes and sums of known runs, from an independent implementation.
 
 `reference.csv` has runs without noise, `reference_noisy.csv` with noise, both with Du = 0.2, Dv = 0.1 and printed to
-about 12 digits. Accepted are relative differences of 1e-11 in float64 and 1e-4 in float32 (rounding in another order of
-the additions makes 1e-13 and 3e-5 over 1000 steps), or half a unit of the last digit printed.
+about 12 digits. Relative differences of 1e-11 in float64 and 1e-4 in float32 are accepted (another order of the
+additions makes 1e-13 and 3e-5 over 1000 steps), or half a unit of the last digit printed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FILES = ("reference.csv", "reference_noisy.csv")
 
 
 class Verdict(NamedTuple):
-    """Whether a run agrees with the reference: None if no reference run has these settings.
+    """Whether a run agrees with the reference; None without a reference run of these settings.
 
     Attributes:
         verified: True, False or None.
@@ -38,9 +38,9 @@ def verify(settings: Settings, steps: int, summary: Summary) -> Verdict:
     """Compare the state of a run with the reference run of the same settings, if there is one. Local.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         steps: time steps done.
-        summary: of the fields at that time.
+        summary: summary of the fields at that time.
     """
     row = next((row for row in _rows() if _is_same_run(row, settings, steps)), None)
     if row is None:

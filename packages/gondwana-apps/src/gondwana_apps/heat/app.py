@@ -1,4 +1,4 @@
-"""`gondwana run heat`: heat conduction, step by step, with what the original program prints and a verdict."""
+"""`gondwana run heat`: heat conduction, step by step, with the output of the original program and a verdict."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gondwana_apps.heat.verify import Verdict, verify
 from gondwana_apps.options import on_first_rank
 
 DEVICES = ("host", "cuda")
-"""Where the kernels can run."""
+"""Devices of the kernels."""
 
 DISCARDED = 10
 """Steps at the start whose times do not count."""
@@ -41,10 +41,10 @@ class Printed(NamedTuple):
     """A line of output, as the original has it.
 
     Attributes:
-        step: its number.
+        step: number of the step.
         value: 10^9 times the mean temperature before it.
-        seconds: of all steps so far on rank 0.
-        since: of those since the line before.
+        seconds: duration of all steps so far on rank 0.
+        since: duration of the steps since the previous line.
     """
 
     step: int
@@ -55,15 +55,15 @@ class Printed(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What a run has done.
+    """The results of a run.
 
     Attributes:
         first: number of its first step.
-        lines: what was printed.
-        nanoseconds: of the steps on this rank, some at a time.
-        balance: of the last step; None if the run stopped before.
-        stopped: why it stopped early.
-        status: the exit status for that.
+        lines: printed lines.
+        nanoseconds: durations of the steps on this rank, some at a time.
+        balance: balance of the last step; None if the run stopped earlier.
+        stopped: reason for an early stop.
+        status: exit status for that.
     """
 
     first: int
@@ -75,11 +75,11 @@ class Outcome:
 
 
 def check(argv: list[str], ranks: int | None = None) -> None:
-    """Refuse what cannot run, before any rank starts. Local.
+    """Refuse settings that cannot run, before any rank starts. Local.
 
     Args:
-        argv: what follows `heat` on the command line.
-        ranks: number of ranks that will run, where the launcher knows it.
+        argv: arguments after `heat` on the command line.
+        ranks: number of ranks that will run, if the launcher knows it.
 
     Raises:
         UsageError: one line that says what to change.
@@ -91,7 +91,7 @@ def main(argv: list[str]) -> int:
     """Run the simulation. Collective over the world.
 
     Args:
-        argv: what follows `heat` on the command line.
+        argv: arguments after `heat` on the command line.
 
     Returns:
         The exit status: 1 if the result is wrong, that of a signal if one has stopped the run, else 0.
@@ -122,7 +122,7 @@ def main(argv: list[str]) -> int:
 
 
 def _open(options: Namespace, ranks: int | None) -> Settings:
-    """Read the settings, and look at memory and at where results go."""
+    """Read the settings, and check memory and the files of results."""
     for option in "json", "record":
         file = getattr(options, option)
         if file is not None:
@@ -208,7 +208,7 @@ def _print_line(line: Printed, team: gw.Team) -> None:
 
 
 def _attributes(simulation: Simulation) -> dict[str, Any]:
-    """What the dataset says of itself."""
+    """The dataset's description of itself."""
     s = simulation.settings
     constants = {name: getattr(s, name) for name in PHYSICS}
     about = provenance(simulation.team, constants, msgspec.to_builtins(s), grid=simulation.T.grid)

@@ -1,4 +1,4 @@
-"""How the box is divided over ranks: balanced blocks, or those of the original program."""
+"""The division of the box over ranks: balanced blocks, or those of the original program."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def layout(settings: Settings, ranks: int, fuse_steps: int = 1) -> gw.Layout:
     """Return the division of the box, with a ghost around each block for every step of a sweep. Local.
 
     Args:
-        settings: of the run.
-        ranks: how many share the box.
+        settings: settings of the run.
+        ranks: number of ranks that share the box.
         fuse_steps: time steps in one sweep.
 
     Raises:
@@ -46,7 +46,7 @@ def layout(settings: Settings, ranks: int, fuse_steps: int = 1) -> gw.Layout:
 
 
 def thinnest(divided: gw.Layout) -> float:
-    """Return the fewest cells of a block along an axis that is divided; infinity if none is. Local.
+    """Return the fewest cells of a block along a divided axis; infinity without one. Local.
 
     Example:
         >>> thinnest(gw.Layout.divide((9, 8, 7), 2, ghost=1))

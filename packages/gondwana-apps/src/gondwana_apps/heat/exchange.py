@@ -7,8 +7,8 @@
   of the original to UPC++.
 
 Between `begin` and `finish` the ghosts and the cells at the faces must not be touched. A step reads the ghosts of one
-array and writes the other, and every rank sends in every step: so nobody sends to ghosts that are still being read, and
-no rank needs to ask (`ready`).
+array and writes the other, and every rank sends in every step: so no rank sends to ghosts that are still being read,
+and no rank needs to ask (`ready`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import gondwana as gw
 
 _POLLS = 1000
-"""Looks for arrivals before the processor is left to other ranks between them."""
+"""Checks for arrivals before the processor is yielded to other ranks between them."""
 
 _yield_processor = gw.extern("libc.so.6", "sched_yield", "i4()")
 
@@ -38,12 +38,12 @@ class Exchange(Protocol):
 
 
 class Face(NamedTuple):
-    """What a rank and one neighbour exchange; across a face, or an edge or a corner where these are needed.
+    """The exchange between a rank and one neighbour; across a face, or an edge or a corner if these are needed.
 
     Attributes:
-        rank: the neighbour.
-        ghosts: of this rank, cells of the neighbour.
-        cells: of this rank, ghosts of the neighbour.
+        rank: rank of the neighbour.
+        ghosts: ghosts of this rank, cells of the neighbour.
+        cells: cells of this rank, ghosts of the neighbour.
     """
 
     rank: int
@@ -134,9 +134,9 @@ class CopyNotify:
 
 
 class Arrivals:
-    """How many copies of each neighbour have arrived on this rank. Local.
+    """Numbers of copies of each neighbour that have arrived on this rank. Local.
 
-    A fast neighbour may be a round ahead of a slow one, so they are counted apart.
+    A fast neighbour may be a round ahead of a slow one, so they are counted separately.
     """
 
     def __init__(self, neighbours: list[int]) -> None:
@@ -145,7 +145,7 @@ class Arrivals:
         self._promise: gw.Promise[None] = gw.Promise()
 
     def of_round(self, number: int) -> gw.Future[None]:
-        """Return the future of the arrival of so many copies from each neighbour. Local."""
+        """Return the future of the arrival of `number` copies from each neighbour. Local."""
         self._awaited, self._promise = number, gw.Promise()
         future = self._promise.future
         self._look()
@@ -170,21 +170,21 @@ EXCHANGES: dict[str, type[OneSided | TwoSided | CopyNotify]] = {
     "two-sided": TwoSided,
     "copy-notify": CopyNotify,
 }
-"""By the names that the settings have for them."""
+"""Exchanges by their names in the settings."""
 
 
 class Messages(NamedTuple):
-    """What compiled code needs for two-sided exchanges. A message has `starts[n]` to `starts[n + 1]` of both buffers.
+    """Data of two-sided exchanges for compiled code. A message has `starts[n]` to `starts[n + 1]` of both buffers.
 
     Attributes:
-        team: of the array.
+        team: team of the array.
         ranks: the neighbour of each message.
-        cells: what is sent, a box in a row: three lower corners, three upper ones.
-        ghosts: what is received.
-        starts: where each message begins.
+        cells: boxes to send, one in a row: three lower corners, three upper ones.
+        ghosts: boxes to receive.
+        starts: start of each message.
         outbox: packed cells.
         inbox: packed ghosts.
-        requests: of receives, then of sends.
+        requests: requests of receives, then of sends.
     """
 
     team: gw.Team
@@ -201,7 +201,7 @@ def messages(layout: gw.Layout, team: gw.Team) -> Messages:
     """Return buffers for the messages of this rank. Local.
 
     Args:
-        layout: of the arrays.
+        layout: layout of the arrays.
         team: the ranks that share them.
     """
     shared = faces(layout, team.rank)
@@ -219,15 +219,15 @@ def messages(layout: gw.Layout, team: gw.Team) -> Messages:
 
 
 class Notified(NamedTuple):
-    """What compiled code needs for copies that notify, on one node.
+    """Data of copies that notify, on one node, for compiled code.
 
     Attributes:
         messages: the cells, packed, and the ghosts as they arrive.
-        targets: where each message goes, in the neighbour's part of `inboxes`.
-        inboxes: pointer to what this rank receives; `inboxes.on(rank)` to that of a neighbour.
-        arrival: counts at its target.
-        counts: messages of each rank that have arrived.
-        rounds: exchanges so far.
+        targets: place of each message in the neighbour's part of `inboxes`.
+        inboxes: pointer to the inbox of this rank; `inboxes.on(rank)` to that of a neighbour.
+        arrival: active message that counts at its target.
+        counts: numbers of messages of each rank that have arrived.
+        rounds: number of exchanges so far.
     """
 
     messages: Messages
@@ -259,7 +259,7 @@ def _count_arrival(source: int, counts: Any) -> None:
 
 
 def as_rows(boxes: list[gw.RectDomain]) -> NDArray[np.int64]:
-    """Return boxes as compiled code takes them: lower and upper corners, a dense box in a row. Local.
+    """Return boxes for compiled code: lower and upper corners, a dense box in a row. Local.
 
     Two planes that are apart may be one box with a stride.
     """

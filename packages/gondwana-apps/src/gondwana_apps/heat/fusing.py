@@ -1,4 +1,4 @@
-"""Whether two time steps are done in one sweep over memory: as the settings say, or measured."""
+"""The choice of one or two time steps in one sweep over memory: as the settings say, or measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gondwana_apps.heat.settings import Settings
 from gondwana_apps.heat.steps import Record, make_loop
 
 _WORTH = 64**3
-"""Cells of a block from which on memory is what a sweep waits for, so that it may pay to go there less often."""
+"""Cells of a block from which on memory limits a sweep, so that fewer sweeps may pay."""
 _LONG = 100
 """Steps of a run from which on the trial is a small part of it."""
 
@@ -25,7 +25,7 @@ def choose(settings: Settings, team: gw.Team) -> int:
     """Return the time steps of a sweep, the same on all ranks. Collective over team; blocks.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         team: the ranks that share the box.
     """
     if settings.fuse_steps != "auto":
@@ -39,10 +39,10 @@ def choose(settings: Settings, team: gw.Team) -> int:
 
 
 def measure(settings: Settings, team: gw.Team, fuse_steps: int) -> float:
-    """Return how long a few steps take with so many in a sweep [s], exchanges included. Collective over team; blocks.
+    """Return the time of a few steps, `fuse_steps` in a sweep, with exchanges [s]. Collective over team; blocks.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         team: the ranks that share the box.
         fuse_steps: time steps in one sweep.
     """

@@ -31,7 +31,7 @@ def rates_of(settings: Settings) -> Rates:
 
 
 class Sides(NamedTuple):
-    """For each face of a cell whether a neighbour lies behind it; else it is on the outside of the box."""
+    """For each face of a cell whether it has a neighbour; else the face is on the outside of the box."""
 
     left: bool
     right: bool
@@ -68,7 +68,7 @@ def outer_faces(has: Sides) -> float:
 
 @gw.jit
 def power_at(has: Sides, k: Rates) -> float:
-    """Return the power with which a cell is heated: at x = 0."""
+    """Return the heating power of a cell: P at x = 0."""
     return 0.0 if has.left else k.P
 
 
@@ -79,14 +79,14 @@ def change(
     """Return dT/dt of a cell, or of a vector of cells.
 
     Args:
-        here: its temperature.
-        left: that of the neighbour at lower x; of the cell itself where there is none, so that nothing flows.
-        right: and so on: of the neighbours at higher x, lower and higher y, lower and higher z.
+        here: temperature of the cell.
+        left: temperature of the neighbour at lower x; of the cell itself without one, so that nothing flows.
+        right: and so on: temperatures of the neighbours at higher x, lower and higher y, lower and higher z.
         down: see `right`.
         up: see `right`.
         front: see `right`.
         back: see `right`.
-        power: with which it is heated.
+        power: heating power.
         outer: number of faces on the outside of the box.
         k: constants of the step.
     """
@@ -96,13 +96,13 @@ def change(
 
 @gw.jit
 def across(has: bool, there: float, here: float) -> float:
-    """Return what is behind a face: the cell there, or this cell itself where the ghost has any value."""
+    """Return the temperature across a face: of the cell there, or of this cell if the ghost has any value."""
     return there if has else here
 
 
 @gw.jit
 def conduct_cell(T_next: Any, T: Any, p: gw.Point, has: Sides, k: Rates) -> None:
-    """One time step of a cell of which the sides are known."""
+    """One time step of a cell with known sides."""
     here = T[p]
     rate = change(
         here,
@@ -146,7 +146,7 @@ def conduct_inside_and_sum(p: gw.Point, T_next: Any, T: Any, box: gw.RectDomain,
 
 
 class Around(NamedTuple):
-    """What the cells of a row have in common: where the rows beside it are, or the row itself where there is none."""
+    """Common values of the cells of a row: the rows beside it, or the row itself instead of a missing one."""
 
     left: int
     right: int
@@ -198,8 +198,8 @@ def conduct_end(T_next: Any, T: Any, x: int, y: int, z: int, front: int, back: i
 def conduct_row(T_next: Any, T: Any, x: int, y: int, first: int, last: int, box: gw.RectDomain, k: Rates) -> None:
     """One time step of the cells [first, last) of a row: the same bits as `conduct`.
 
-    Vectors take all cells as if they had neighbours along the row, the last vector some cells of the one before again;
-    then those that have none are computed once more.
+    Vectors take all cells as if they had neighbours along the row, the last vector some cells of the previous one
+    again; then the cells without such neighbours are computed once more.
     """
     if last - first < WIDTH:
         for z in range(first, last):
@@ -239,12 +239,12 @@ def row_sum(T: Any, x: int, y: int, first: int, last: int) -> Any:
 
 @gw.jit
 def sweep(threads: Any, T_next: Any, T: Any, parts: Any, box: gw.RectDomain, k: Rates, summed: bool) -> float:
-    """One time step of this thread's rows of some boxes; return their sum of T before it, if it is wanted.
+    """One time step of this thread's rows of some boxes; return their sum of T before it, if wanted.
 
     Args:
         threads: the team of threads.
-        T_next: what is computed.
-        T: at the present time, with one ghost around.
+        T_next: result.
+        T: temperature at the present time, with one ghost around.
         parts: the boxes, one in a row: three lower corners, three upper ones.
         box: all cells, of all ranks.
         k: constants of the step.
@@ -270,13 +270,13 @@ def sweep(threads: Any, T_next: Any, T: Any, parts: Any, box: gw.RectDomain, k: 
 
 @gw.reduce
 def total(p: gw.Point, T: Any) -> float:
-    """The sum of the temperature; its last bits depend on how the cells are divided."""
+    """The sum of the temperature; its last bits depend on the division of the cells."""
     return T[p]  # type: ignore[no-any-return]
 
 
 @gw.reduce(op="fsum")
 def heat(p: gw.Point, T: Any) -> float:
-    """The sum of the temperature, rounded once, so that it does not depend on how the cells are divided."""
+    """The sum of the temperature, rounded once, so that it does not depend on the division of the cells."""
     return T[p]  # type: ignore[no-any-return]
 
 

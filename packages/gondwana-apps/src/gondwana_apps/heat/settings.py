@@ -1,4 +1,4 @@
-"""The settings of a heat run, by the names that the options of the Kokkos tutorial's program have."""
+"""The settings of a heat run, by the names of the options of the Kokkos tutorial's program."""
 
 from __future__ import annotations
 
@@ -34,46 +34,47 @@ OPTIONS = {
     "sigma": "rate at which outer faces radiate",
     "P": "power that heats each cell at x = 0, up to half of the steps",
 }
-"""What the original program takes as `-NAME VALUE`, with the help for each."""
+"""Options of the original program, given as `-NAME VALUE`, with the help for each."""
 
 
 PHYSICS = ("X", "Y", "Z", "N", "T0", "dt", "q", "sigma", "P")
-"""Keys that decide what is computed; half of the steps have the power on, so N is one."""
+"""Keys that decide the results; half of the steps have the power on, so N is one."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that decides a run.
+    """All settings of a run.
 
     Attributes:
         X: cells along x.
         Y: cells along y.
         Z: cells along z.
         N: number of the last step; steps 0 to N are done.
-        I: the mean temperature is printed every `I` steps, and at the last.
+        I: steps between two prints of the mean temperature, which is also printed at the last step.
         T0: temperature of all cells at the start; radiation is stable there if dt*sigma*n*T0^3 <= 1 with n outer faces.
         dt: time step; conduction is stable if 6*q*dt <= 1.
         q: rate at which heat flows between neighbouring cells.
         sigma: rate at which each outer face of a cell radiates.
         P: power that heats each cell at x = 0; it is switched off after half of the steps.
-        variant: how neighbours get the cells at the faces: "one-sided" (stores and flags, or puts and signals),
+        variant: transport of the cells at the faces: "one-sided" (stores and flags, or puts and signals),
             "two-sided" (non-blocking messages), "copy-notify" (a copy that calls a function at its target).
-        overlap: compute the cells that need no neighbour meanwhile; else wait first and compute all in one sweep.
-        reduce: take the mean temperature in every "step", as the original does, or in each "interval" of `I` steps.
+        overlap: whether to compute the cells that need no neighbour meanwhile; else all are computed after the
+            exchange.
+        reduce: "step": the mean temperature is taken in every step, as in the original; "interval": every `I` steps.
         blocks: "balanced" parts of the box, or "ceil", those of the original, of which the last may be much smaller.
-        device: where the kernels run: "host" or "cuda".
-        fuse_steps: time steps in one sweep over memory, 2 on the host only; "auto" takes what is faster.
+        device: device of the kernels: "host" or "cuda".
+        fuse_steps: time steps in one sweep over memory, 2 on the host only; "auto" takes the faster.
         output: name of the dataset of the temperature; "" writes none.
-        plotgap: the temperature is written every `plotgap` steps, after the step.
-        write_initial: also write the temperature before the first step.
-        overwrite: replace an existing dataset of the same name.
-        async_write: go on computing while the dataset is written.
-        checkpoint: write checkpoints.
+        plotgap: steps between two outputs of the temperature.
+        write_initial: whether to write the temperature before the first step, too.
+        overwrite: whether to replace an existing dataset of the same name.
+        async_write: whether to continue computing while the dataset is written.
+        checkpoint: whether to write checkpoints.
         checkpoint_freq: steps between two checkpoints.
         checkpoint_output: common name of the checkpoints: ckpt.bp makes ckpt.00000700.bp after 700 steps.
-        checkpoint_keep: checkpoints kept; older ones are removed.
-        restart: continue from a checkpoint.
+        checkpoint_keep: number of checkpoints kept; older ones are removed.
+        restart: whether to continue from a checkpoint.
         restart_input: common name of the checkpoints to continue from, the last complete one, or name of one of them.
-        stop_after_seconds: stop in good order after this time, with a checkpoint if they are on; 0 never stops.
+        stop_after_seconds: time after which to stop in good order, with a checkpoint if they are on; 0: never.
     """
 
     X: Count = 200
@@ -121,7 +122,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return 1 if self.reduce == "step" else self.I
 
     def physics(self) -> dict[str, Any]:
-        """Return the keys that decide what is computed: what a checkpoint and its continuation must share. Local."""
+        """Return the keys that decide the results, which a checkpoint and its continuation must share. Local."""
         return {key: getattr(self, key) for key in PHYSICS}
 
 
@@ -139,7 +140,7 @@ def load(options: Namespace) -> Settings:
     """Read the settings that a command line names. Local.
 
     Args:
-        options: what `parser` has made of it.
+        options: result of `parser`.
 
     Raises:
         UsageError: one line that says what was given, what is legal and what to change.
@@ -179,9 +180,9 @@ def _check_stability(s: Settings, places: dict[str, str]) -> None:
 
 
 def _check_radiation(s: Settings, places: dict[str, str]) -> None:
-    """Refuse temperatures whose fourth power is no number, and those that radiation makes negative in the first step.
+    """Refuse temperatures whose fourth power overflows, and those that radiation makes negative in the first step.
 
-    Conduction makes no cell hotter than the hottest, so the power alone does.
+    Conduction makes no cell hotter than the hottest one, so only the power does.
     """
     hottest = s.T0 + s.dt * s.P * (s.N // 2 + 1)
     if hottest > HOTTEST:
@@ -201,7 +202,7 @@ def _check_radiation(s: Settings, places: dict[str, str]) -> None:
 
 
 def _check_fusing(s: Settings, places: dict[str, str]) -> None:
-    """Refuse two steps in one sweep where there are none."""
+    """Refuse two steps in one sweep if the run cannot have them."""
     if s.fuse_steps == 2 and s.device != "host":
         where = places["fuse_steps"]
         raise UsageError(

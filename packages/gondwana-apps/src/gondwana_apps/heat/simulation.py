@@ -1,4 +1,4 @@
-"""The state of a heat run and how it advances: no files, no printing."""
+"""The state of a heat run and its advance: no files, no printing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gondwana_apps.heat.steps import Record, make_loop
 
 
 class Balance(NamedTuple):
-    """The heat in the box before and after a step, and what the step should have added."""
+    """The heat in the box before and after a step, and the heat that the step should have added."""
 
     before: float
     after: float
@@ -31,13 +31,13 @@ class Simulation:
     """The temperature at one time, on all ranks of a team. Collective over team to make.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         team: the ranks that share the box.
 
     Attributes:
         step: number of the next step.
         fuse_steps: time steps in one sweep.
-        arrays: for the temperature before a sweep, and after it, in turns.
+        arrays: arrays for the temperature before a sweep, and after it, in turns.
 
     Example:
         >>> run = Simulation(Settings(X=8, Y=8, Z=8, N=10), gw.world)
@@ -66,28 +66,28 @@ class Simulation:
 
     @property
     def fields(self) -> dict[str, gw.GlobalArray]:
-        """The temperature before the next step, by the name that files have for it."""
+        """The temperature before the next step, by its name in files."""
         return {"T": self.T}
 
     def restore(self) -> None:
-        """Continue from the checkpoint that the settings name, whatever ranks wrote it. Collective over team; blocks.
+        """Continue from the checkpoint named by the settings, written by any ranks. Collective over team; blocks.
 
         Raises:
-            UsageError: there is none, or it belongs to other settings.
+            UsageError: no checkpoint exists, or it belongs to other settings.
         """
         found = {"T": gw.zeros_like(self.T)}
         self.step = run_files.restore(self.settings, found, self.settings.physics(), self.team).step
         self.T.local.copy_from(found["T"].local)
-        self.team.barrier()  # neighbours that go on write into the ghosts
+        self.team.barrier()  # neighbours that continue write into the ghosts
 
     def advance(self, steps: int) -> Record:
         """Do time steps. Collective over team; blocks.
 
         Args:
-            steps: how many.
+            steps: number of steps.
 
         Returns:
-            What was measured on this rank, for each step.
+            Measurements of each step on this rank.
         """
         record = Record(np.zeros(steps, np.int64), np.full(steps, np.nan))
         self._present = self._loop(self.step, self._present, record)

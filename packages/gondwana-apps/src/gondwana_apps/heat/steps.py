@@ -1,4 +1,4 @@
-"""The time loop: compiled, or from Python where two steps are one sweep or devices or other nodes take part."""
+"""The time loop: compiled, or from Python if two steps are one sweep or devices or other nodes take part."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gondwana_apps.heat.settings import Settings
 
 
 class Plan(NamedTuple):
-    """When things change or happen.
+    """The numbers of the steps at which something changes or happens.
 
     Attributes:
         half: the last step with the power on.
@@ -39,11 +39,11 @@ class Parts(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What was measured in steps of this rank.
+    """Measurements in steps of this rank.
 
     Attributes:
-        nanoseconds: of each step.
-        sums: of the temperature before each step, over all ranks; NaN where it was not taken.
+        nanoseconds: duration of each step.
+        sums: sums of the temperature before each step, over all ranks; NaN if not taken.
     """
 
     nanoseconds: NDArray[np.int64]
@@ -51,10 +51,10 @@ class Record(NamedTuple):
 
 
 Loop = Callable[[int, int, Record], int]
-"""`loop(first, present, record)` does steps from number `first` on, as many as the record has room for.
+"""`loop(first, present, record)` does steps from number `first` on, as many as the record can hold.
 
-`present` tells which of two arrays has the temperature; returned is which one has it afterwards. Collective over the
-team of the arrays; blocks.
+`present` is the number of the array, of two, that has the temperature; the result is that number afterwards.
+Collective over the team of the arrays; blocks.
 """
 
 
@@ -62,8 +62,8 @@ def make_loop(settings: Settings, arrays: tuple[gw.GlobalArray, gw.GlobalArray],
     """Return the time loop. Collective over the team of the arrays; blocks.
 
     Args:
-        settings: of the run.
-        arrays: for the temperature before a sweep, and after it; with as many ghost layers as a sweep has steps.
+        settings: settings of the run.
+        arrays: arrays for the temperature before a sweep, and after it; with as many ghost layers as a sweep has steps.
         fuse_steps: time steps in one sweep.
     """
     T = arrays[0]
@@ -150,8 +150,8 @@ COMPILED: dict[str, tuple[Any, Any, Callable[[gw.GlobalArray], Any]]] = {
     "two-sided": (exchange.begin_messages, exchange.finish_messages, lambda T: exchange.messages(T.layout, T.team)),
     "copy-notify": (exchange.begin_copies, exchange.finish_copies, lambda T: exchange.notified(T.layout, T.team)),
 }
-"""The variants in compiled code, in the memory of one node: what starts an exchange, what waits for it, and what makes
-the ghosts of an array that both take."""
+"""The variants in compiled code, in the memory of one node: functions that start an exchange, that wait for it, and
+that make the ghosts of an array for both."""
 
 _loops = {variant: compiled_loop(begin, finish) for variant, (begin, finish, _) in COMPILED.items()}
 
@@ -160,9 +160,9 @@ class _Interpreted:
     """The loop from Python: on devices the kernels of a sweep are only started, unless its sum is wanted.
 
     Args:
-        settings: of the run.
-        arrays: for the temperature before a sweep, and after it.
-        plan: of the run.
+        settings: settings of the run.
+        arrays: arrays for the temperature before a sweep, and after it.
+        plan: plan of the run.
         rates: constants of the model.
         fuse_steps: time steps in one sweep.
     """
@@ -197,7 +197,7 @@ class _Interpreted:
         return present
 
     def _sweep(self, number: int, present: int, steps: int) -> NDArray[np.float64]:
-        """Do the steps of one sweep; return the sums before them over all ranks, NaN where they are not wanted."""
+        """Do the steps of one sweep; return the sums before them over all ranks, NaN for those not wanted."""
         T, T_next, ghosts = self._arrays[present], self._arrays[1 - present], self._exchanges[present]
         numbers = range(number, number + steps)
         rates = [self._rates if n <= self._plan.half else self._rates._replace(P=0.0) for n in numbers]

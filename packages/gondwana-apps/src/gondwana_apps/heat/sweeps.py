@@ -1,4 +1,4 @@
-"""One or two time steps of the cells of a rank, launched from Python: what the loop from Python and the trial run."""
+"""One or two time steps of the cells of a rank, launched from Python by the loop there and by the trial."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Boxes = tuple[gw.RectDomain, ...]
 Sweep = Callable[[Boxes, gw.GlobalArray, gw.GlobalArray, Sequence[Rates], Sequence[bool]], Sequence[float]]
 """`sweep(boxes, T_next, T, rates, summed)` computes a step for each of the rates, for the cells of boxes.
 
-It returns the sums of the temperature of these cells before each step, 0.0 where the sum is not wanted. Local.
+It returns the sums of the temperature of these cells before each step, 0.0 for sums that are not wanted. Local.
 """
 
 _between = gw.Intermediate()
@@ -65,11 +65,11 @@ def two_steps(
     """Compute two steps in one sweep over memory, on the host, to the bits of two sweeps: see `Sweep`.
 
     Args:
-        boxes: of cells.
+        boxes: boxes of cells.
         T_next: the temperature two steps later.
-        T: with two ghost layers, edges and corners exchanged.
-        rates: of both steps.
-        summed: of both.
+        T: temperature with two ghost layers, edges and corners exchanged.
+        rates: rates of both steps.
+        summed: whether to sum, for both steps.
     """
     now, then = rates
     before = sum(float(total(box, T)) for box in boxes) if summed[0] else 0.0

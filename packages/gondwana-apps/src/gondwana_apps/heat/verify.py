@@ -1,4 +1,4 @@
-"""Verification: means that the original program prints, and the conservation of heat in the last step."""
+"""Verification: means printed by the original program, and the conservation of heat in the last step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gondwana_apps.heat.simulation import Balance
 TOLERANCE = 1e-10
 """Relative difference from the original program: its sums have another order."""
 BALANCE = 1e-10
-"""How far the heat may be from what conservation says, relative to all heat that is or was there."""
+"""Largest deviation of the heat from conservation, relative to all heat that is or was there."""
 
 GOLDEN = {
     (20, 10): 28910001.659627,
@@ -26,7 +26,7 @@ GOLDEN = {
     (200, 1000): 30229622.441892,
     (200, 10000): 77422551.027710,
 }
-"""What the original prints at the last step for cubes of an edge, by edge and N; all else at its default."""
+"""Output of the original at the last step for cubes of an edge, by edge and N; all else at its default."""
 
 
 class Verdict(NamedTuple):
@@ -45,9 +45,9 @@ def verify(settings: Settings, value: float, balance: Balance) -> Verdict:
     """Compare a run with the original program's, if that is known, and with the conservation of heat. Local.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         value: 10^9 times the mean temperature before the last step.
-        balance: of the last step.
+        balance: balance of the last step.
     """
     if not balance.error <= BALANCE:
         return Verdict(
@@ -63,7 +63,7 @@ def verify(settings: Settings, value: float, balance: Balance) -> Verdict:
 
 
 def golden(settings: Settings) -> float | None:
-    """Return what the original program prints at the last step, None if that is not known. Local.
+    """Return the output of the original program at the last step, None if unknown. Local.
 
     Example:
         >>> golden(Settings(X=20, Y=20, Z=20, N=10))

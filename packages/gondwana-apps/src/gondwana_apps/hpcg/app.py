@@ -16,15 +16,15 @@ from gondwana_apps.options import on_first_rank
 from gondwana_apps.timers import over_ranks
 
 _BYTES_A_ROW = 1300
-"""Of both paths, and of what the set-up needs for a moment, upper bound."""
+"""Upper bound for both paths, with the temporary data of the set-up."""
 
 
 def check(argv: list[str], ranks: int | None = None) -> None:
-    """Refuse what cannot run, before any rank starts. Local.
+    """Refuse arguments that cannot run, before any rank starts. Local.
 
     Args:
-        argv: what follows `hpcg` on the command line.
-        ranks: number of ranks that will run, where the launcher knows it.
+        argv: arguments after `hpcg` on the command line.
+        ranks: number of ranks that will run, if the launcher knows it.
 
     Raises:
         UsageError: one line that says what to change.
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
     """Run the benchmark. Collective over the world.
 
     Args:
-        argv: what follows `hpcg` on the command line.
+        argv: arguments after `hpcg` on the command line.
 
     Returns:
         The exit status: 0 if the run is valid and passes our own tests, else 1.

@@ -1,10 +1,10 @@
 """The exchange of entries of vectors between ranks: one-sided puts with signals, from Python and from compiled code.
 
-Which entries ranks need from each other is found from the matrix alone (HPCG 3.1).
+The entries that ranks need from each other follow from the matrix alone (HPCG 3.1).
 
 Every rank has, for each level, receive buffers for two exchanges, which take turns. A neighbour's message of one
-exchange implies that it has read all of the exchange before, so a put never overwrites what is still to be read, and no
-rank waits for a confirmation.
+exchange implies that it has read all of the previous one, so a put never overwrites unread entries, and no rank waits
+for a confirmation.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Halo:
     """The exchange of one level, seen from one rank. Inside a neighbour's part everything ascends by global number.
 
     Attributes:
-        neighbours: ranks, ascending.
-        received: entries from each neighbour; in this order they follow the own entries of a vector.
+        neighbours: ranks of the neighbours, ascending.
+        received: numbers of entries from each neighbour; in this order they follow the own entries of a vector.
         sent: own rows whose entries each neighbour needs.
     """
 
@@ -45,19 +45,19 @@ class Halo:
 
 
 class Links(NamedTuple):
-    """What compiled code needs to exchange. Messages of all levels are numbered through; a message has its channel.
+    """Data of exchanges for compiled code. Messages of all levels are numbered consecutively; each has its channel.
 
     Attributes:
         inbox: pointer to the entries received by this rank; `inbox.on(rank)` to those of a neighbour.
-        signal: counts arrivals.
+        signal: signal that counts arrivals.
         messages: the first message of each level, and the end.
-        targets: where each message goes, a row for each: see `RANK`.
-        starts: where each message starts in `rows` and `buffer`.
+        targets: target of each message, one in a row: see `RANK`.
+        starts: start of each message in `rows` and `buffer`.
         rows: own rows to send, within their level.
-        buffer: what is sent.
-        base: where each level begins in `received`.
+        buffer: entries to send.
+        base: start of each level in `received`.
         stride: entries of an exchange of each level.
-        turns: exchanges of each level so far.
+        turns: number of exchanges of each level so far.
         received: the inbox of this rank.
     """
 
@@ -77,10 +77,10 @@ class Links(NamedTuple):
 def connect(
     geometry: Geometry, points: NDArray[np.int64], counts: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint32], Halo]:
-    """Number the columns locally and find what is to be exchanged. Local: the pattern of the matrix is symmetric.
+    """Number the columns locally and find the entries to exchange. Local: the pattern of the matrix is symmetric.
 
     Args:
-        geometry: says which rank owns a point.
+        geometry: geometry, which says which rank owns a point.
         points: global numbers of the columns.
         counts: entries of each row.
 
@@ -109,7 +109,7 @@ def connect(
 def localise(
     points: Any, counts: Any, columns: Any, sides: Any, origin: Any, shape: Any, rows: Any, places: Any, outside: Any
 ) -> int:
-    """Turn global column numbers into local ones; return how many are of other ranks, and list as many as fit."""
+    """Turn global column numbers into local ones; return the number of those of other ranks, and list all that fit."""
     found, y, z = 0, 0, 0
     line = -shape[0]
     for row in range(len(counts)):
@@ -137,7 +137,7 @@ def link(team: gw.Team, halos: Sequence[Halo]) -> Links:
 
     Args:
         team: the ranks of the halos.
-        halos: of this rank, one for each level.
+        halos: halos of this rank, one for each level.
     """
     stride = np.array([halo.size for halo in halos], np.int64)
     base = np.concatenate(([0], np.cumsum(2 * stride)[:-1]))
@@ -167,7 +167,7 @@ def link(team: gw.Team, halos: Sequence[Halo]) -> Links:
 def _routes(
     halos: Sequence[Halo], base: NDArray[np.int64], stride: NDArray[np.int64]
 ) -> list[tuple[int, int, int, int, int]]:
-    """For each message to this rank: level, rank it is from, channel, where it goes, and the distance of the turns."""
+    """For each message to this rank: level, source rank, channel, target, and the distance of the turns."""
     routes: list[tuple[int, int, int, int, int]] = []
     for level, halo in enumerate(halos):
         place = int(base[level])
@@ -192,7 +192,7 @@ def begin(links: Any, level: int, vector: Any) -> None:
 
 @gw.jit
 def finish(links: Any, level: int) -> int:
-    """Wait for neighbours' messages; return where they start in `links.received`. Collective over the neighbours."""
+    """Wait for neighbours' messages; return their start in `links.received`. Collective over the neighbours."""
     for message in range(links.messages[level], links.messages[level + 1]):
         gw.wait(links.signal, 1, message)
     turn = links.turns[level]

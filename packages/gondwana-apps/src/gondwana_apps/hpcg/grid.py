@@ -1,4 +1,4 @@
-"""The grid of ranks and where the points of a rank lie in the global box (HPCG 3.1)."""
+"""The grid of ranks and the places of a rank's points in the global box (HPCG 3.1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gondwana.errors import UsageError
 Triple = tuple[int, int, int]
 
 SMALLEST_RATIO = 0.125
-"""Of the shortest to the longest side, of a local box and of the grid of ranks (HPCG 3.1)."""
+"""Least ratio of the shortest to the longest side, of a local box and of the grid of ranks (HPCG 3.1)."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Geometry:
     """The box of one rank among those of all.
 
     Attributes:
-        rank: of this box.
+        rank: rank of this box.
         grid: ranks along x, y and z.
         local: points along x, y and z of this rank.
-        zones: the heights of all layers of ranks.
+        zones: heights of all layers of ranks.
     """
 
     rank: int
@@ -45,7 +45,7 @@ class Geometry:
 
     @property
     def place(self) -> Triple:
-        """Where this rank is in the grid."""
+        """The place of this rank in the grid."""
         npx, npy, _ = self.grid
         return self.rank % npx, self.rank // npx % npy, self.rank // (npx * npy)
 
@@ -97,9 +97,9 @@ def geometry(rank: int, grid: Triple, local: Triple, zones: Zones | None = None)
     """Place a rank. Local.
 
     Args:
-        rank: of the box.
+        rank: rank of the box.
         grid: ranks along x, y and z.
-        local: points along x, y and z of a rank; z only where there are no zones.
+        local: points along x, y and z of a rank; z only without zones.
         zones: heights that differ along z; None: all are alike.
     """
     zones = zones or Zones(grid[2], local[2], local[2])
@@ -136,7 +136,7 @@ def check_aspect(what: str, sides: Triple) -> None:
     """Refuse a box that is too long for its width. Local.
 
     Raises:
-        UsageError: names the sides and what is legal.
+        UsageError: the box is too long; the message names the sides and what is legal.
     """
     if min(sides) < SMALLEST_RATIO * max(sides):
         raise UsageError(
@@ -146,7 +146,7 @@ def check_aspect(what: str, sides: Triple) -> None:
 
 
 def _factors(number: int) -> dict[int, int]:
-    """The prime factors of a number and how often each is in it, smallest first."""
+    """The prime factors of a number and their multiplicities, smallest first."""
     found: dict[int, int] = {}
     prime = 2
     while prime * prime <= number:

@@ -38,7 +38,7 @@ class Operations:
 
     @property
     def total(self) -> float:
-        """Of all kernels."""
+        """Operations of all kernels."""
         return self.dot + self.combine + self.multiply + self.precondition
 
 
@@ -51,9 +51,9 @@ def operations(levels: Sequence[Sizes], sets: int, iterations: int) -> Operation
     """Count the operations of all sets. Local.
 
     Args:
-        levels: the finest first.
-        sets: solved.
-        iterations: of a set.
+        levels: sizes of the levels, the finest first.
+        sets: number of sets solved.
+        iterations: iterations of a set.
 
     Example:
         >>> cube = [Sizes(g**3, (3 * g - 2) ** 3, g**3) for g in (104, 52, 26, 13)]
@@ -67,7 +67,7 @@ def operations(levels: Sequence[Sizes], sets: int, iterations: int) -> Operation
 
 
 def model_bytes(levels: Sequence[Sizes], sets: int, iterations: int) -> tuple[float, float]:
-    """Return the bytes read and written as the benchmark counts them: what the reference would move. Local.
+    """Return the bytes read and written as the benchmark counts them: those of the reference. Local.
 
     Twice per cycle and level it counts a written double for each entry rather than each row; so do we.
     """
@@ -89,10 +89,10 @@ def memory(levels: Sequence[Sizes], ranks: int, sent: Sequence[int], sets: int) 
     """Return the bytes of each level as the benchmark counts them. Local.
 
     Args:
-        levels: the finest first.
-        ranks: of the run.
+        levels: sizes of the levels, the finest first.
+        ranks: number of ranks of the run.
         sent: entries that rank 0 sends on each level.
-        sets: solved; a residual is kept of each.
+        sets: number of sets solved; a residual is kept of each.
     """
     found = [levels[0].rows * float(_FINEST_ROW) + _FINEST_EXTRA + 8 * sets]
     found += [level.rows * float(_COARSE_ROW) + _COARSE_EXTRA for level in levels[1:]]
@@ -102,13 +102,13 @@ def memory(levels: Sequence[Sizes], ranks: int, sent: Sequence[int], sets: int) 
 
 
 def moved_bytes(rows: Sequence[int], points: Sequence[int]) -> float:
-    """Return the bytes that an iteration of the optimised path moves at least: each array of a sweep once. Local.
+    """Return the least bytes that an iteration of the optimised path moves: each array of a sweep once. Local.
 
     Half a matrix is `PLACES` values and columns a row; vectors are read or written once a sweep.
 
     Args:
-        rows: of each level as they are stored, with those that fill waves up.
-        points: of each level but the first: coarse points.
+        rows: stored rows of each level, including those that fill waves up.
+        points: coarse points of each level but the first.
     """
     half = PLACES * (DOUBLE + INDEX)
     total = rows[0] * (2.0 * half + 3 * DOUBLE)  # the product

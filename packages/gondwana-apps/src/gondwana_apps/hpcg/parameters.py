@@ -1,4 +1,4 @@
-"""What a run of HPCG is told: options, bare numbers and the file `hpcg.dat` (HPCG 3.1)."""
+"""The parameters of a run of HPCG: options, bare numbers and the file `hpcg.dat` (HPCG 3.1)."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ DEFAULT_SECONDS = 1800
 FILE = "hpcg.dat"
 
 _NAMES = ("nx", "ny", "nz", "rt", "pz", "zl", "zu", "npx", "npy", "npz")
-"""Numbers of the command line, in the order in which bare ones are taken."""
+"""Numbers of the command line, in the order of bare ones."""
 _SMALLEST_BARE = 10
-"""Bare numbers below are passed over, as in the benchmark."""
+"""Bare numbers below this are passed over, as in the benchmark."""
 _MOST_DIGITS = 9
-"""Of a number in the file: it is an int of C."""
+"""Most digits of a number in the file: it is an int of C."""
 _REST_OF_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _WORD = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]*)")
-"""What `%d` of C takes from a text: blanks and ends of lines, a sign, and digits, or none."""
+"""Text that `%d` of C takes: blanks and ends of lines, a sign, and digits, or none."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """What to run.
+    """The parameters of a run.
 
     Attributes:
         local: points along x, y and z of each rank.
         seconds: length of the timed phase; 0: the quick path, every phase once.
-        grid: ranks along x, y and z; None: to be chosen.
+        grid: ranks along x, y and z; None: chosen.
         zones: layers of ranks of two heights; None: all are alike.
         json: file for the result, or None.
-        notes: what was changed in what was given, one line each.
+        notes: changes of the given values, one line each.
     """
 
     local: Triple
@@ -51,7 +51,7 @@ class Parameters:
         """Return the grid of ranks, given or chosen. Local.
 
         Raises:
-            UsageError: it has another number of ranks, or is too long.
+            UsageError: the grid has another number of ranks, or is too long.
         """
         grid = self.grid or choose_grid(ranks)
         if grid[0] * grid[1] * grid[2] != ranks:
@@ -71,7 +71,7 @@ def parse(argv: list[str]) -> Parameters:
     """Read the command line and, if it gives no size, the file. Local.
 
     Args:
-        argv: what follows `hpcg` on the command line.
+        argv: arguments after `hpcg` on the command line.
 
     Raises:
         UsageError: one line that says what to change.
@@ -146,10 +146,10 @@ def _repaired(sides: Triple) -> tuple[Triple, list[str]]:
 
 
 def _from_file(path: str) -> tuple[dict[str, int | None], list[str]]:
-    """Read `hpcg.dat` as HPCG 3.1 does, and say what was changed.
+    """Read `hpcg.dat` as HPCG 3.1 does, and report changes.
 
-    Two lines of title, three sides, the seconds, and a grid of ranks. Each number may be on a line of its own; behind
-    the third side and behind the seconds the rest of the line is passed over. What is missing has a default.
+    Two lines of title, three sides, the seconds, and a grid of ranks. Each number may be on its own line; after the
+    third side and after the seconds the rest of the line is passed over. Missing values have defaults.
     """
     if not os.path.lexists(path):
         raise UsageError(
@@ -170,7 +170,7 @@ def _from_file(path: str) -> tuple[dict[str, int | None], list[str]]:
 
 
 def _completed(found: dict[str, int | None], file: str) -> tuple[dict[str, int | None], list[str]]:
-    """Give what is missing, too small or of no use its default, as HPCG 3.1 does."""
+    """Replace missing, too small or useless values by their defaults, as HPCG 3.1 does."""
     notes = []
     for side in "nx", "ny", "nz":
         old = found[side]
@@ -190,13 +190,13 @@ def _completed(found: dict[str, int | None], file: str) -> tuple[dict[str, int |
 
 
 def _after_line(text: str, place: int) -> int:
-    """The place behind the line that a place is in."""
+    """The place after the line that contains a place."""
     rest = _REST_OF_LINE.match(text, place)
     return len(text) if rest is None else rest.end()
 
 
 def _scanned(text: str, place: int, file: str, name: str) -> tuple[int | None, int]:
-    """The number at a place behind blanks and ends of lines, None if there is none, and the place behind it."""
+    """The number at a place after blanks and ends of lines, None if there is none, and the place after it."""
     word = _WORD.match(text, place)
     digits, place = ("", place) if word is None else (word[1], word.end())
     if len(digits.lstrip("+-").lstrip("0")) > _MOST_DIGITS:

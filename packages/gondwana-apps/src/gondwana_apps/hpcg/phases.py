@@ -17,32 +17,32 @@ from gondwana_apps.hpcg.solver import Optimised
 
 MOST_ITERATIONS = 500
 REORDERING = 1.0 + 1e-6
-"""What an optimised path may miss the residual of the reference by."""
+"""Factor by which the residual of an optimised path may exceed that of the reference."""
 _REPETITIONS = 10
 
 
 @dataclass
 class Outcome:
-    """What the phases found.
+    """The results of the phases.
 
     Attributes:
-        sizes: of all levels.
+        sizes: sizes of all levels.
         sent: entries that this rank sends on each level.
-        geometry: of this rank.
+        geometry: geometry of this rank.
         quick: whether every phase is done once.
-        seconds_compile: to compile or load the kernels, which no phase counts.
-        seconds_setup: of the problem.
-        threads: of a rank that work in the optimised path.
-        stored: rows of each level in the optimised path, of all ranks, with those that fill waves up.
-        seconds_optimise: of the conversion for the optimised path.
-        seconds_reference: of one product and one cycle of the reference.
+        seconds_compile: time to compile or load the kernels, which no phase counts.
+        seconds_setup: duration of the set-up of the problem.
+        threads: threads of a rank that work in the optimised path.
+        stored: rows of each level in the optimised path, of all ranks, including those that fill waves up.
+        seconds_optimise: duration of the conversion for the optimised path.
+        seconds_reference: duration of one product and one cycle of the reference.
         optimised_bytes: memory of the optimised path, of all ranks.
-        reference_residual: scaled, after the iterations of the reference.
-        spectral, symmetry, norms: the tests.
+        reference_residual: scaled residual after the iterations of the reference.
+        spectral, symmetry, norms: results of the tests.
         reached: whether the optimised path came to the residual of the reference.
-        iterations: of a set.
-        residuals: scaled, of each set.
-        times: of all sets.
+        iterations: iterations of a set.
+        residuals: scaled residual of each set.
+        times: times of all sets.
         reductions: seconds in reductions, of every rank.
     """
 
@@ -82,7 +82,7 @@ def run(parameters: Parameters, team: gw.Team) -> Outcome:
     """Run all phases. Collective over team.
 
     Args:
-        parameters: what to run.
+        parameters: parameters of the run.
         team: all ranks.
     """
     grid = parameters.grid_of(team.size)
@@ -141,7 +141,7 @@ def _run_reference(system: problem.System, outcome: Outcome) -> None:
 
 
 def _choose_sets(solver: Optimised, outcome: Outcome, seconds: int) -> int:
-    """Solve once to the residual of the reference; return how many sets fill the timed phase."""
+    """Solve once to the residual of the reference; return the number of sets that fill the timed phase."""
     system = solver.system
     tolerance = outcome.reference_residual * REORDERING
     solution = solver.solve(system.right, np.zeros(system.levels[0].rows), MOST_ITERATIONS, tolerance)

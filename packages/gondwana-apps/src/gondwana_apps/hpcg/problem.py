@@ -26,10 +26,10 @@ class Matrix:
     """The rows of one rank, as an unstructured matrix: places of a row without an entry have the value 0 in its column.
 
     Attributes:
-        values: of the entries (float64, rows x 27).
-        columns: their local numbers (uint32, rows x 27); from `rows` on, they are of other ranks.
-        counts: entries of each row (uint8).
-        diagonal: of each row (float64).
+        values: values of the entries (float64, rows x 27).
+        columns: local numbers of their columns (uint32, rows x 27); from `rows` on, those of other ranks.
+        counts: numbers of entries of each row (uint8).
+        diagonal: diagonal element of each row (float64).
     """
 
     values: NDArray[np.float64]
@@ -55,9 +55,9 @@ class Level:
     """One level on one rank.
 
     Attributes:
-        geometry: of its points.
-        matrix: its rows.
-        halo: what is exchanged.
+        geometry: geometry of its points.
+        matrix: rows of the level.
+        halo: exchange of the level.
         fine: the row of the finer level under each of its rows; empty on the finest.
     """
 
@@ -94,7 +94,7 @@ class System:
 
     Attributes:
         team: the ranks that share it.
-        levels: the finest first.
+        levels: levels, the finest first.
         right: right-hand side of the finest level; all ones solve it.
         links: the exchanges of all levels.
     """
@@ -110,7 +110,7 @@ def build(team: gw.Team, geometry: Geometry) -> System:
 
     Args:
         team: all ranks of the grid.
-        geometry: of the finest level of this rank.
+        geometry: geometry of the finest level of this rank.
     """
     levels: list[Level] = []
     fine = np.empty(0, np.int64)

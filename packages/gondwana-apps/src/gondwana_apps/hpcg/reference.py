@@ -118,10 +118,10 @@ class Reference:
 
         Args:
             right: right-hand side.
-            x: where to start, and the result; has room for entries of other ranks.
-            iterations: at most so many.
-            tolerance: stop when the norm of the residual, relative to that at the start, is not above.
-            preconditioned: whether by multigrid.
+            x: start, and result; with space for entries of other ranks.
+            iterations: most iterations.
+            tolerance: norm of the residual, relative to that at the start, at which to stop.
+            preconditioned: whether to precondition by multigrid.
         """
         rows, times, started = self.system.levels[0].rows, Times(), perf_counter()
         r, z, p, ap = self._r, self._z, self._p, self._ap

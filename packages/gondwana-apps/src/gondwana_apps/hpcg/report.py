@@ -24,8 +24,8 @@ def lines(outcome: Outcome, rates: Rates) -> list[str]:
     """Return the lines of the result file. Local.
 
     Args:
-        outcome: of the phases.
-        rates: of the outcome.
+        outcome: outcome of the phases.
+        rates: rates of the outcome.
     """
     sections: list[Item] = [
         ("version", "3.1"),
@@ -69,10 +69,10 @@ def write(outcome: Outcome, rates: Rates) -> Path:
     """Write the result and the log into the current folder. Local.
 
     Returns:
-        The name of the result.
+        The name of the result file.
 
     Raises:
-        ResultError: they cannot be written.
+        ResultError: the files cannot be written.
     """
     now = datetime.datetime.now()
     result = Path(f"HPCG-Benchmark_3.1_{now:%Y-%m-%d_%H-%M-%S}.txt")

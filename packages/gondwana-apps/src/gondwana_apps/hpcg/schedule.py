@@ -1,4 +1,4 @@
-"""Which slices of rows each thread sweeps over, and for which threads it waits, found from the matrix alone.
+"""The slices of rows of each thread in a sweep, and the threads that it waits for, found from the matrix alone.
 
 A slice is eight rows of a wave. Threads share each wave; before its part of the next one a thread waits until the
 others have done the parts that it needs. The result does not depend on the threads.
@@ -18,14 +18,14 @@ Integers = NDArray[np.int64]
 
 
 class Schedule(NamedTuple):
-    """The sweeps of all levels in one direction, for all threads. A block is what a thread does of a wave.
+    """The sweeps of all levels in one direction, for all threads. A block is the part of a wave that a thread does.
 
     Attributes:
         blocks: the first block of each thread on each level, thread after thread within a level, and the end.
         starts, ends: slices of each block; a thread does its blocks in their order.
         waits: the first wait of each block, and the end.
-        source: the thread that each wait is for.
-        until: the blocks of this sweep that it must have done.
+        source: thread that each wait is for.
+        until: number of blocks of this sweep that it must have done.
     """
 
     blocks: Integers
@@ -40,8 +40,8 @@ class Schedules(NamedTuple):
     """The sweeps of all levels.
 
     Attributes:
-        down: from the first row to the last.
-        up: from the last row to the first.
+        down: sweeps from the first row to the last.
+        up: sweeps from the last row to the first.
     """
 
     down: Schedule
@@ -49,16 +49,16 @@ class Schedules(NamedTuple):
 
 
 def both(matrices: Split, threads: int) -> Schedules:
-    """Find the sweeps of so many threads in both directions. Local."""
+    """Find the sweeps of `threads` threads in both directions. Local."""
     return Schedules(plan(matrices, threads, 1), plan(matrices, threads, -1))
 
 
 def plan(matrices: Split, threads: int, sign: int) -> Schedule:
-    """Find the sweeps of so many threads. Local.
+    """Find the sweeps of `threads` threads. Local.
 
     Args:
-        matrices: whose rows are swept over.
-        threads: that share each wave; one has a single block on each level.
+        matrices: matrices whose rows are swept over.
+        threads: number of threads that share each wave; one has a single block on each level.
         sign: 1: from the first row to the last, -1: the other way.
     """
     columns = matrices.lower_columns if sign > 0 else matrices.upper_columns
@@ -94,7 +94,7 @@ def plan(matrices: Split, threads: int, sign: int) -> Schedule:
 
 @gw.jit
 def find_waits(columns: Any, starts: Any, ends: Any, block_of: Any, owner: Any, done: Any, latest: Any) -> None:
-    """Find what each block needs of each other thread: how many blocks of this thread, those before included."""
+    """Find for each block the blocks of each other thread that it needs: their number, with all earlier ones."""
     for block in range(len(starts)):
         for entry in range(ENTRIES * starts[block], ENTRIES * ends[block]):
             needed = block_of[columns[entry] // WIDTH]

@@ -1,4 +1,4 @@
-"""What conjugate gradients return: iterations, residuals and times."""
+"""The results of conjugate gradients: iterations, residuals and times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from time import perf_counter
 class Times:
     """Seconds of the parts of conjugate gradients on this rank; `reduce` is within `dot`.
 
-    Calling it with the name of a part times what is done in the context. Local.
+    Calling it with the name of a part times the code in the context. Local.
     """
 
     total: float = 0.0
@@ -24,7 +24,7 @@ class Times:
 
     @contextmanager
     def __call__(self, part: str) -> Iterator[None]:
-        """Time what is done in the context. Local."""
+        """Time the code in the context. Local."""
         started = perf_counter()
         yield
         setattr(self, part, getattr(self, part) + perf_counter() - started)
@@ -37,13 +37,13 @@ class Times:
 
 @dataclass(frozen=True)
 class Solution:
-    """How conjugate gradients ended.
+    """The end of conjugate gradients.
 
     Attributes:
-        iterations: done.
+        iterations: number of iterations done.
         first: norm of the residual at the start.
         last: norm of the residual at the end.
-        times: of the parts.
+        times: times of the parts.
     """
 
     iterations: int

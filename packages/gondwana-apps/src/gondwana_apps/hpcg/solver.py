@@ -21,7 +21,7 @@ TOTAL, DOT, COMBINE, MULTIPLY, REDUCE, PRECONDITION = range(6)
 _LINE = 16
 """Words between the times of different threads."""
 _TRIALS = 3
-"""How often one thread and all are tried, where there are several."""
+"""Trials of one thread and of all, if there are several."""
 _BLOCK = 512
 """Rows of which x, r and their sum are updated together: they stay in the nearest cache."""
 
@@ -51,7 +51,7 @@ def subtract(threads: Any, ap: Any, r: Any) -> float:
 
 @gw.jit
 def load(threads: Any, m: Any, right: Any, x: Any, work: Any) -> None:
-    """Begin with r = right and p = y = x in the order of the matrices, and nothing left of an earlier solution."""
+    """Begin with r = right and p = y = x in the order of the matrices, and no rest of an earlier solution."""
     r, z, t, p, ap, y = work
     start, end = threads.share(0, len(z))
     for row in range(start, end):
@@ -150,17 +150,17 @@ def solve(
 class Optimised:
     """Products, smoothing and conjugate gradients, faster. Collective over the team.
 
-    It takes other matrices than the reference, made from the same rows, and its sweeps have the result of the natural
+    It uses other matrices than the reference, made from the same rows, and its sweeps have the result of the natural
     order, so that the iterations are those of the reference up to rounding.
 
     Args:
         system: the problem.
-        threads: of this rank; the results do not depend on them but for the order of sums.
+        threads: number of threads of this rank; the results do not depend on it but for the order of sums.
 
     Attributes:
         system: the problem.
         matrices: the same rows in other form.
-        threads: that work.
+        threads: number of working threads.
     """
 
     def __init__(self, system: System, threads: int = 1) -> None:
@@ -177,10 +177,10 @@ class Optimised:
         self._schedules = schedule.both(self.matrices, threads)
 
     def choose_threads(self, most: int) -> None:
-        """Try an iteration with one thread and with all; stay with the faster, all ranks alike. Collective.
+        """Try an iteration with one thread and with all; keep the faster, all ranks alike. Collective.
 
         Args:
-            most: all threads.
+            most: number of all threads.
         """
         slowest = {}
         for threads in (1, most) if most > 1 else ():
@@ -193,7 +193,7 @@ class Optimised:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what the reference path does not have."""
+        """Bytes of data that the reference path does not have."""
         return self.matrices.nbytes + sum(vector.nbytes for vector in self._work)
 
     def replace_diagonal(self, diagonal: Vector) -> None:
@@ -201,13 +201,13 @@ class Optimised:
         split.replace_diagonal(self.matrices, diagonal)
 
     def multiply(self, x: Vector, y: Vector) -> None:
-        """Compute y = A x on the finest level: what no iterations from x leave behind."""
+        """Compute y = A x on the finest level: the product that a solution of no iterations leaves."""
         *_, ap, _ = self._work
         self.solve(y, x, 0)
         y[:] = ap[self.matrices.place[: len(y)]]
 
     def precondition(self, right: Vector, x: Vector) -> None:
-        """Approximate the solution x of A x = right by one cycle: what one iteration from 0 leaves behind."""
+        """Approximate the solution x of A x = right by one cycle: the vector z that one iteration leaves."""
         _, z, *_ = self._work
         self.solve(right, np.zeros(len(x)), 1)
         x[:] = z[self.matrices.place[: len(x)]]

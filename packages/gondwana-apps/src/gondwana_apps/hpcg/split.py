@@ -1,7 +1,7 @@
 """The matrices of all levels in the form of the optimised path: A = L + D + U + E, in slices of eight rows.
 
-L and U are what lies below and above the diagonal, D the diagonal, E what multiplies entries of other ranks. The rows
-of all levels are numbered through, by waves. A slice of L or U has `PLACES` places, and of each the entries of its
+L and U are the parts below and above the diagonal, D the diagonal, E the part for entries of other ranks. The rows of
+all levels are numbered consecutively, by waves. A slice of L or U has `PLACES` places, and for each the entries of its
 eight rows side by side: so that they are read as vectors.
 
 A sweep in natural order must do a row after those before it that it is coupled with. Its wave is the longest chain of
@@ -29,7 +29,7 @@ PLACES = 13
 ENTRIES = PLACES * WIDTH
 """Entries of a slice."""
 _COUNTS = 64, 32, 16, 8, 4, 2
-"""Of parts of the coarse points: as many as threads may share, and the same for any number of threads."""
+"""Numbers of parts of the coarse points: as many as threads may share, and the same for any number of threads."""
 
 Vector = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -41,23 +41,23 @@ class Split(NamedTuple):
 
     Attributes:
         first: the first row of each level, and the end.
-        place: the number of each row that the problem has, level after level.
+        place: number of each row of the problem, level after level.
         waves: the first slice of each wave, and the end.
         level_waves: the first wave of each level, and the end.
         lower, lower_columns: L, slice by slice.
         upper, upper_columns: U.
-        diagonal, inverse: D and what one over it is.
-        points: the first coarse point of each level but the last, and the end; they are in the order of coarse rows.
-        fine, coarse: the row of each coarse point on its level and on the next one.
+        diagonal, inverse: D and its inverse.
+        points: first coarse point of each level but the last, and the end; they are in the order of coarse rows.
+        fine, coarse: row of each coarse point on its level and on the next one.
         rest, rest_columns: the row of L at each coarse point.
         below, below_rows: the column of U at each coarse point, entries and their rows.
-        parts: where the parts of each level begin in `cuts`, and the end.
+        parts: start of the parts of each level in `cuts`, and the end.
         cuts: the first coarse point of each part, and after each level the end; columns of U in parts that are not
             next to each other have no row in common.
-        edge_first: the first edge of each level, and the end; edges are the rows that have entries of E.
-        edge_rows, edge_coarse: the row of each edge, and the coarse row at this point or -1.
+        edge_first: first edge of each level, and the end; edges are the rows that have entries of E.
+        edge_rows, edge_coarse: row of each edge, and coarse row at this point or -1.
         edge_starts, edge_values, edge_columns: E, edge by edge; columns count the entries received from other ranks.
-        edge_saved: room for an entry of a vector at each edge.
+        edge_saved: space for an entry of a vector at each edge.
     """
 
     first: Integers
@@ -137,12 +137,12 @@ def replace_diagonal(matrices: Split, diagonal: Vector) -> None:
 
 
 def renumber(links: Links, matrices: Split, rows: list[int]) -> Links:
-    """Return the same exchanges of vectors that have the order of these matrices. Local.
+    """Return the same exchanges for vectors in the order of these matrices. Local.
 
     Args:
         links: exchanges; the entries received are not renumbered.
-        matrices: the new numbers.
-        rows: of each level in the problem.
+        matrices: matrices with the new numbers.
+        rows: numbers of rows of each level in the problem.
     """
     new = links.rows.copy()
     starts = np.cumsum([0, *rows])
@@ -155,7 +155,7 @@ class Order(NamedTuple):
     """The new numbers of the rows of a level.
 
     Attributes:
-        place: for each row; numbers between are of rows without entries that fill a wave up.
+        place: number of each row; numbers between are of rows without entries that fill a wave up.
         starts: the first number of each wave, and the end: multiples of eight.
     """
 
@@ -164,10 +164,10 @@ class Order(NamedTuple):
 
 
 def by_waves(columns: NDArray[np.uint32], counts: NDArray[np.uint8]) -> Order:
-    """Number the rows of a level by waves, and within a wave as they were. Local.
+    """Number the rows of a level by waves, and within a wave in their old order. Local.
 
     Args:
-        columns: of the entries (rows x places); the pattern is symmetric among the rows of this rank.
+        columns: columns of the entries (rows x places); the pattern is symmetric among the rows of this rank.
         counts: entries of each row.
     """
     wave = np.zeros(len(counts), np.int64)
@@ -182,7 +182,7 @@ def by_waves(columns: NDArray[np.uint32], counts: NDArray[np.uint8]) -> Order:
 
 @gw.jit
 def find_waves(columns: Any, counts: Any, wave: Any) -> None:
-    """Give each row a wave behind those of the rows before it that it is coupled with."""
+    """Give each row a wave after those of the earlier rows that it is coupled with."""
     for row in range(len(counts)):
         for entry in range(counts[row]):
             column = columns[row, entry]
@@ -192,7 +192,7 @@ def find_waves(columns: Any, counts: Any, wave: Any) -> None:
 
 @gw.jit
 def clear(first: int, last: int, values: Any, columns: Any) -> None:
-    """Let slices have no entries."""
+    """Remove all entries of slices."""
     for entry in range(first * ENTRIES, last * ENTRIES):
         values[entry] = 0.0
         columns[entry] = entry // ENTRIES * WIDTH + entry % WIDTH
@@ -264,7 +264,7 @@ def _turned(
 
 
 def _parts(points: Integers, below_rows: Unsigned) -> tuple[Integers, Integers]:
-    """Cut the coarse points of each level into an even number of parts, as many as may be."""
+    """Cut the coarse points of each level into an even number of parts, as many as possible."""
     cuts = []
     for start, end in itertools.pairwise(points.tolist()):
         rows = below_rows[start:end]
@@ -278,7 +278,7 @@ def _parts(points: Integers, below_rows: Unsigned) -> tuple[Integers, Integers]:
 
 
 def _inverted(rows: Integers, count: int) -> Integers:
-    """For each of so many rows where it is in `rows`, -1 where it is not."""
+    """For each of `count` rows its place in `rows`, -1 if it is missing."""
     found = np.full(count, -1, np.int64)
     found[rows] = np.arange(len(rows))
     return found
@@ -304,7 +304,7 @@ def _edges(levels: list[Level], places: list[Integers]) -> tuple[Any, ...]:
 
 
 def _coarse_rows(number: int, levels: list[Level], places: list[Integers]) -> Integers:
-    """The coarse row at each row of a level, in the order of the problem, -1 where there is none."""
+    """The coarse row at each row of a level, in the order of the problem, -1 without one."""
     if number == LEVELS - 1:
         return np.full(levels[number].rows, -1, np.int64)
     coarse = _inverted(levels[number + 1].fine, levels[number].rows)

@@ -1,12 +1,12 @@
 """The compiled kernels of the optimised path: products, sweeps and the transfer between levels.
 
-They do what the benchmark's kernels do, in its order, and leave out what is known. With A = L + D + U + E, a sweep from
-x = 0 has (D + U) x = r - L y with y its forward half, and the backward half leaves U x in `t`: so the residual needs
-only L and only the rows that the coarser level takes, and the second sweep needs only the change of U x, which the
-correction makes in few rows.
+They do the work of the benchmark's kernels, in its order, and leave out known values. With A = L + D + U + E, a sweep
+from x = 0 has (D + U) x = r - L y with y its forward half, and the backward half leaves U x in `t`: so the residual
+needs only L and only the rows at points of the coarser level, and the second sweep needs only the change of U x, which
+the correction makes in few rows.
 
 All threads of a team call these functions together; thread 0 communicates. A slot of the team for each thread and
-direction has the blocks of the sweep that the thread has done.
+direction holds the number of blocks of the sweep that the thread has done.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from gondwana_apps.hpcg.split import ENTRIES, PLACES, WIDTH
 
 COARSEST = 3
 AHEAD = 8 * ENTRIES
-"""How far ahead of a slice its matrix is asked for: processors fetch ahead by themselves only within a page."""
+"""Distance at which the matrix of a later slice is prefetched: processors prefetch by themselves only in a page."""
 DOWN, UP = 0, 1
 
 
 @gw.jit
 def restart(threads: Any, up: int) -> None:
-    """Begin a sweep: no thread reads any more what this one has published in the sweep before."""
+    """Begin a sweep: no thread still reads the values that this one published in the previous sweep."""
     threads.publish((1 - up) * threads.size + threads.index, 0)
 
 
 @gw.jit
 def wait_for_needed(threads: Any, schedule: Any, up: int, block: int) -> None:
-    """Wait until other threads have done what a block of the sweep needs."""
+    """Wait until other threads have done the blocks that a block of the sweep needs."""
     for wait in range(schedule.waits[block], schedule.waits[block + 1]):
         threads.wait_for(up * threads.size + schedule.source[wait], schedule.until[wait])
 
 
 @gw.jit
 def publish(threads: Any, up: int, done: int) -> None:
-    """Let other threads know how many blocks of the sweep this one has done."""
+    """Publish the number of blocks of the sweep that this thread has done."""
     threads.publish(up * threads.size + threads.index, done)
 
 
@@ -48,7 +48,7 @@ def times(values: Any, columns: Any, part: int, x: Any, backward: bool) -> Any:
     """Multiply a slice of L or U by x: eight sums.
 
     A sweep that takes the slices backward takes their places backward, too: memory is then read in one direction, in
-    which it is fetched ahead.
+    which it is prefetched.
     """
     total = simd.fill(0.0, WIDTH)
     for number in range(PLACES):
@@ -109,14 +109,14 @@ def sweep_up(threads: Any, m: Any, schedule: Any, level: int, x: Any, t: Any) ->
 
 @gw.jit
 def smooth(threads: Any, m: Any, schedules: Any, level: int, right: Any, x: Any, t: Any, again: bool) -> None:
-    """Smooth from x, of which t holds U x, or from zero, whatever x and t hold; leave U x in t."""
+    """Smooth from x, of which t holds U x, or from zero, with any x and t; leave U x in t."""
     sweep_down(threads, m, schedules.down, level, right, x, t, again)
     sweep_up(threads, m, schedules.up, level, x, t)
 
 
 @gw.jit
 def restrict(threads: Any, m: Any, links: Any, level: int, right: Any, x: Any, t: Any) -> None:
-    """Take the residual where the coarser level has points; t holds U x. Collective over the neighbours."""
+    """Take the residual at the points of the coarser level; t holds U x. Collective over the neighbours."""
     if threads.index == 0:
         begin(links, level, x[m.first[level] : m.first[level + 1]])
     start, end = threads.share(m.points[level], m.points[level + 1])

@@ -21,7 +21,7 @@ STRICT = 1e-12
 
 _SCALE = 1e6
 _SPECIAL = 9
-"""The first rows, whose diagonals become distinct eigenvalues."""
+"""The number of first rows, whose diagonals become distinct eigenvalues."""
 _TOLERANCE, _MOST = 1e-12, 50
 
 
@@ -53,9 +53,9 @@ class Symmetry:
     """TestSymmetry: departures scaled as the benchmark does, and relative to the form itself.
 
     Attributes:
-        multiply, precondition: of the product and of the multigrid cycle, scaled; at most 1 is a pass.
-        strict: the larger one, relative.
-        residual: the largest difference of A times ones and the right-hand side; 0 is expected.
+        multiply, precondition: departures of the product and of the multigrid cycle, scaled; at most 1 is a pass.
+        strict: larger departure, relative.
+        residual: largest difference of A times ones and the right-hand side; 0 is expected.
     """
 
     multiply: float = math.nan
@@ -78,7 +78,7 @@ class Norms:
 
     @property
     def passed(self) -> bool:
-        """Whether the variance is small; a NaN is none."""
+        """Whether the variance is small; a NaN is not."""
         return self.variance < LARGEST_VARIANCE
 
 
@@ -108,7 +108,7 @@ def symmetry(solver: Optimised) -> Symmetry:
     rows = system.levels[0].rows
     generator = np.random.default_rng(system.levels[0].geometry.rank)
     x, y = 1.0 + generator.random(rows), 1.0 + generator.random(rows)
-    # |A| is taken as twice the diagonal, and the norms are squared: so the benchmark has it.
+    # |A| is taken as twice the diagonal, and the norms are squared, as in the benchmark.
     unit = 2.0 * 52.0 * _dot(system, x, x) * _dot(system, y, y) * np.finfo(np.float64).eps
     departures, relative = [], []
     apply: tuple[Callable[[Vector, Vector], None], ...] = (solver.multiply, solver.precondition)

@@ -1,4 +1,4 @@
-"""What a run is worth: rates as HPCG 3.1 calculates them, the last lines of the result file, the result as JSON."""
+"""The rating of a run: rates as HPCG 3.1 calculates them, the last lines of the result file, the result as JSON."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Rates:
     """Rates in GFLOP/s and GB/s, by kernel and in all.
 
     Attributes:
-        operations: of all sets.
+        operations: operations of all sets.
         read, written: bytes of all sets by the benchmark's model.
-        convergence: the part of the iterations that counts.
-        seconds: of all sets.
-        charged: the same with the shares of set-up and optimisation.
-        charged_old: with that of the optimisation only (version 2.4).
-        moved: bytes that the optimised path moves at least, all ranks.
+        convergence: share of the iterations that counts.
+        seconds: duration of all sets.
+        charged: duration with the shares of set-up and optimisation.
+        charged_old: duration with that of the optimisation only (version 2.4).
+        moved: least bytes that the optimised path moves, all ranks.
     """
 
     operations: model.Operations
@@ -45,7 +45,7 @@ class Rates:
 
     @property
     def rating_old(self) -> float:
-        """The result as version 2.4 had it [GFLOP/s]."""
+        """The result as version 2.4 defined it [GFLOP/s]."""
         return self.operations.total * self.convergence / self.charged_old / 1e9
 
     @property

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Load the estimator, and with it scikit-learn, when it is first used. Local."""
+    """Load the estimator, and with it scikit-learn, at first use. Local."""
     if name != "PairwiseClustering":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from gondwana_apps.pwc.estimator import PairwiseClustering

@@ -17,7 +17,7 @@ from gondwana_apps.pwc.settings import Settings
 _HOTTEST, _COLDEST, _FINAL_COOLING = 2.0, 1e-5, 0.98
 """First temperature by the mean dissimilarity, last by the first, and the factor of a step at the end."""
 _STEPS_OF_INTEGERS = 3.0
-"""Dissimilarities of integers say nothing below so many of their steps."""
+"""Temperature, in steps of integer dissimilarities, below which these are too coarse."""
 _SUM_ERROR = 1e-9
 """Relative error of the sum of all sizes."""
 _CLOSE = 0.01
@@ -29,7 +29,7 @@ Watch = Callable[[float, int, float], None]
 
 
 class Step(NamedTuple):
-    """A temperature at which clusters were tested: by how much the least stable one is (below 0: unstable)."""
+    """A temperature at which clusters were tested, with the eigenvalue of the least stable one (below 0: unstable)."""
 
     temperature: float
     clusters: int
@@ -47,7 +47,7 @@ class Partition(NamedTuple):
         related: mean dissimilarity of members of two clusters, by the root of the product of their widths [K, K].
         energy: H, half the sum of size times width.
         freezing: the largest Phi.
-        verified: every limit was kept: of the iterations, of the steps of temperature, of the sum of the sizes, and of
+        verified: whether all limits were kept: of the iterations, of the temperatures, of the sum of the sizes, and of
             the difference between H and the energy of the annealed solution, which the freezing limit bounds.
     """
 
@@ -66,7 +66,7 @@ class Annealing:
 
     Args:
         rows: the dissimilarities.
-        settings: what decides the run.
+        settings: settings that decide the run.
         quantum: step of dissimilarities that were integers, 0 for others.
         watch: called after each step with the temperature, the clusters, and the share of the way to the end.
 
@@ -74,7 +74,7 @@ class Annealing:
         temperature: T.
         solution: the clusters at T.
         trace: the tests for splits.
-        family: partitions for smaller numbers of clusters, if they are asked for.
+        family: partitions for smaller numbers of clusters, if requested.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Annealing:
         self._converged = True
 
     def run(self) -> Partition:
-        """Cool and split until there are as many clusters as there may be or none splits. Collective."""
+        """Cool and split until the largest number of clusters is reached or none splits. Collective."""
         self._anneal()
         return self._finish(self._anneal)
 
@@ -167,7 +167,7 @@ class Annealing:
         return self._settled(self.solution, copies, _DUPLICATE_SWEEPS)[0]
 
     def _merge(self) -> bool:
-        """Remove clusters that coincide with another one, as copies do that a split has not driven apart."""
+        """Remove clusters that coincide with another one, such as copies that a split has not driven apart."""
         size, potential = self.solution.size, self.solution.potential
         alike = [(j, k) for k in range(len(size)) for j in range(k) if abs(size[j] - size[k]) <= _CLOSE * size[k]]
         if not alike:
@@ -190,7 +190,7 @@ class Annealing:
             self.solution = self.solution.select(kept)
 
     def _freeze(self) -> bool:
-        """Cool at this number of clusters and keep the solution with the lowest energy, or stop where two coincide."""
+        """Cool at this number of clusters and keep the solution with the lowest energy, or stop if two coincide."""
         best, rises, before = self.solution, 0, np.inf
         for _ in range(self._settings.IterationAtEnd):
             self.equilibrate()

@@ -30,11 +30,11 @@ _VECTORS = 20
 
 
 def check(argv: list[str], ranks: int | None = None) -> None:
-    """Refuse what cannot run, before any rank starts. Local.
+    """Refuse settings that cannot run, before any rank starts. Local.
 
     Args:
-        argv: what follows `pwc` on the command line.
-        ranks: number of ranks that will run, where the launcher knows it.
+        argv: arguments after `pwc` on the command line.
+        ranks: number of ranks that will run, if the launcher knows it.
 
     Raises:
         UsageError: one line that says what to change.
@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
     """Cluster the points. Collective over the world.
 
     Args:
-        argv: what follows `pwc` on the command line.
+        argv: arguments after `pwc` on the command line.
 
     Returns:
         The exit status: 0 if the result is verified, else 1.
@@ -84,7 +84,7 @@ def main(argv: list[str]) -> int:
 
 
 def _open(options: Namespace, ranks: int) -> tuple[Settings, list[str]]:
-    """Read settings and true labels, and look at the matrix and at where results go."""
+    """Read settings and true labels, and check the matrix and the files of results."""
     settings = settings_files.load(Settings, options)
     stored = matrix.locate(settings)
     for file in output.names(settings, settings.MaxNcent):
@@ -99,7 +99,7 @@ def _open(options: Namespace, ranks: int) -> tuple[Settings, list[str]]:
 
 
 def _timers(rows: Rows, seconds: float) -> dict[str, float]:
-    """The seconds of the slowest rank, in all and by what for. Collective over the team of the rows."""
+    """The seconds of the slowest rank, in all and by purpose. Collective over the team of the rows."""
     spent = rows.timed.seconds
     own = {f"seconds_{name}": spent[name] for name in (*COMMUNICATION, "splitting")}
     own |= {"seconds": seconds, "seconds_compute": seconds - sum(spent[name] for name in COMMUNICATION)}

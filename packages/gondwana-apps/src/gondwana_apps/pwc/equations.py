@@ -18,7 +18,7 @@ from gondwana_apps.products import WIDTH
 from gondwana_apps.pwc.rows import Rows, Vectors, aligned
 
 EMPTY = 1e-100
-"""Size of a cluster that has no points, not even parts of points: its potential stays what it was."""
+"""Size of a cluster that has no points, not even parts of points: its potential stays unchanged."""
 _MOST_PASSES, _PASS_CHANGE = 40, 1e-3
 
 
@@ -27,7 +27,7 @@ class Solution(NamedTuple):
 
     Attributes:
         potential: epsilon_k(a) = B_k(a) + A_k, the derivative of the energy by the membership.
-        membership: M_k(a), from the potential before; of each copy, if a cluster counts twice.
+        membership: M_k(a), from the previous potential; of each copy, if a cluster counts twice.
         weight: pi_k of the memberships: 1, or the share of the points.
         size: C_k, the sum of the memberships.
         mean: B_k(a), the mean dissimilarity of point a from cluster k.
@@ -63,7 +63,7 @@ def memberships(potential: Vectors, temperature: float, copies: Vectors, weight:
     Args:
         potential: epsilon [K, N].
         temperature: T.
-        copies: w [K], how often each cluster counts.
+        copies: w [K], multiplicity of each cluster.
         weight: pi [K].
     """
     with np.errstate(divide="ignore"):
@@ -99,7 +99,7 @@ def anneal(threads: Any, potential: Any, shift: Any, rate: float, copies: Any, m
 
 @gw.jit
 def anneal_some(potential: Any, at: int, shift: Any, rate: float, copies: Any, m: Any, start: int) -> None:
-    """Do it for the points of one vector, whose potentials begin at another place."""
+    """The same for the points of one vector, whose potentials begin at another place."""
     most = shift[0] - simd.load(potential[0], at, WIDTH)
     for k in range(1, len(m)):
         most = simd.maximum(most, shift[k] - simd.load(potential[k], at, WIDTH))
@@ -121,9 +121,9 @@ def sweep(
 
     Args:
         rows: the matrix.
-        before: of which the potential counts, and the weight where clusters have one.
+        before: previous solution, of which the potential counts, and the weight if clusters have one.
         temperature: T.
-        copies: how often each cluster counts [K].
+        copies: multiplicity of each cluster [K].
         continuous: whether clusters have weights, P_k = C_k / N.
 
     Returns:

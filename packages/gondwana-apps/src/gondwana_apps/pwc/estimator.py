@@ -20,7 +20,7 @@ METRICS = ("sqeuclidean", "euclidean", "precomputed")
 
 
 def _dissimilarities(x: npt.NDArray[np.float64], small: float) -> npt.NDArray[np.float64]:
-    """Return checked dissimilarities, with zeros where they differ from 0 by rounding."""
+    """Return checked dissimilarities, with zeros in place of values that differ from 0 by rounding."""
     if x.min() < -small:
         raise UsageError("Negative values in data: dissimilarities are 0 or more")
     square = x.shape[0] == x.shape[1]
@@ -44,8 +44,8 @@ class PairwiseClustering(BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         labels_: the cluster of each sample, from 0.
-        n_clusters_: how many were found.
-        medoid_indices_: of each cluster, the sample with the least mean dissimilarity to the others.
+        n_clusters_: number of clusters found.
+        medoid_indices_: for each cluster, the sample with the least mean dissimilarity to the others.
         energy_: half the sum over clusters of size times mean dissimilarity; with "sqeuclidean" the inertia of k-means.
         temperatures_: temperature, clusters and lowest eigenvalue by the largest one, at each test for splits.
 

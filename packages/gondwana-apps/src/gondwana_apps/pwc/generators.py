@@ -19,9 +19,9 @@ def blobs(
     """Draw points from normal distributions of standard deviation 1. Local.
 
     Args:
-        points: how many.
-        clusters: distributions; each has as many points, but for a remainder.
-        dimensions: coordinates of a point.
+        points: number of points.
+        clusters: number of distributions; each has as many points, but for a remainder.
+        dimensions: number of coordinates of a point.
         separation: least distance of two centres.
         seed: the same seed gives the same points.
 
@@ -78,9 +78,9 @@ def genes(
     that differ, with a random factor, the same in both directions.
 
     Args:
-        points: sequences.
-        clusters: families; each has as many members, but for a remainder.
-        length: letters of a sequence.
+        points: number of sequences.
+        clusters: number of families; each has as many members, but for a remainder.
+        length: number of letters of a sequence.
         divergence: share of letters that are drawn anew between the common ancestor and that of a family.
         mutation: the same between the ancestor of a family and a member.
         noise: half the width of the random factor around 1.

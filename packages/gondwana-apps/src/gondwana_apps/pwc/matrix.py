@@ -1,4 +1,4 @@
-"""The file of the dissimilarities: the rows of a rank, and everything that may be wrong with them."""
+"""The file of the dissimilarities: the rows of a rank, and checks of everything in them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Matrix = npt.NDArray[Any]
 _TILE = 1024
 """Points of a tile that is compared with its transpose."""
 _ASYMMETRY = 1e-5
-"""Relative difference of two floats that should be the same."""
+"""Relative difference of two floats that should be equal."""
 _LEAST, _MOST = 1e-100, 1e100
-"""Of the largest dissimilarity: its square and its inverse must be numbers, too."""
+"""Limits of the largest dissimilarity: its square and its inverse must be numbers, too."""
 _LARGEST = 1 << 48
-"""Bytes of a file."""
+"""The most bytes of a file."""
 
 
 def locate(settings: Settings) -> Matrix:
-    """Return the matrix in its file, after a look at its kind and size; changes are kept in memory. Local.
+    """Return the matrix in its file, after a check of its kind and size; changes are kept in memory. Local.
 
     Raises:
         UsageError: one line that says what is wrong with it.
@@ -44,7 +44,7 @@ def locate(settings: Settings) -> Matrix:
 
 
 def read(stored: Matrix, settings: Settings, team: gw.Team) -> Rows:
-    """Read the rows of this rank, check them and fill in what is missing. Collective over team.
+    """Read the rows of this rank, check them and fill in missing values. Collective over team.
 
     A missing dissimilarity becomes the mean of the mean dissimilarities of its two points.
 
@@ -76,7 +76,7 @@ def check_range(name: str, largest: float) -> None:
     """Check the largest dissimilarity. Local.
 
     Raises:
-        UsageError: what is computed of it would be no number.
+        UsageError: values computed from it would not be numbers.
     """
     if largest and not _LEAST <= largest <= _MOST:
         legal = f"legal is 0, or from {_LEAST:g} to {_MOST:g}: multiply all by one number"
@@ -84,9 +84,9 @@ def check_range(name: str, largest: float) -> None:
 
 
 def rounding(dtype: np.dtype[Any], largest: float) -> float:
-    """Return by how much zeros may differ from 0 in a matrix with this largest value. Local.
+    """Return the largest difference of zeros from 0 in a matrix with this largest value. Local.
 
-    On the diagonal of `1 - corrcoef` they do, in digits of the 1, which may be much larger than any dissimilarity.
+    On the diagonal of `1 - corrcoef` they differ, in digits of the 1, which may be much larger than any dissimilarity.
     """
     return float(np.sqrt(np.finfo(dtype).eps)) * largest if dtype.kind == "f" else 0.0
 
@@ -118,7 +118,7 @@ def _open_array(name: str, file: BinaryIO) -> Matrix:
 
 
 def _check(name: str, stored: Matrix, d: Matrix, first: int, largest: float) -> None:
-    """Refuse illegal values in some rows from `first` on, and make those 0 that differ from it by rounding."""
+    """Refuse illegal values in some rows from `first` on, and set those to 0 that differ from it by rounding."""
     small = rounding(d.dtype, largest)
     rows = first + np.arange(len(d))
     for start in range(0, len(stored), _TILE):

@@ -12,7 +12,7 @@ from gondwana_apps.pwc.settings import Settings
 
 
 def names(settings: Settings, clusters: int) -> list[Path]:
-    """Return the names of the files for so many clusters: `cluster-M8-C5.txt` and `centers-M8-C5.txt`. Local."""
+    """Return the names of the files for `clusters` clusters: `cluster-M8-C5.txt` and `centers-M8-C5.txt`. Local."""
     stems = [Path(stem) for stem in (settings.ClusterFile, settings.CenterFile) if stem]
     return [stem.with_name(f"{stem.stem}-M{settings.MaxNcent}-C{clusters}{stem.suffix}") for stem in stems]
 

@@ -1,4 +1,4 @@
-"""What all ranks compute together: each has some rows of the matrix, and of every vector over the points its part.
+"""The common computations of all ranks: each has some rows of the matrix, and its part of every vector over the points.
 
 Sums over points are those of small blocks of points, which belong to one rank each, added up in their order. So every
 number that decides anything has the same bits on all ranks, and for any number of ranks.
@@ -23,7 +23,7 @@ _BLOCKS = 256
 
 
 def divide(points: int, ranks: int) -> tuple[int, list[int]]:
-    """Return the points of a block, and where the points of each rank begin, the end included. Local.
+    """Return the points of a block, and the first points of each rank, with the end. Local.
 
     Example:
         >>> divide(1000, 3)
@@ -38,15 +38,15 @@ class Rows:
     """The rows of a dissimilarity matrix that this rank has. Local to create.
 
     Args:
-        team: whose ranks share the matrix.
+        team: ranks that share the matrix.
         d: dissimilarities [n, N] from the points that `divide` gives to this rank to all points.
-        scale: of the numbers in `d`.
-        exchange: how parts of vectors reach the other ranks: "ring", from rank to rank, or "allgather", by MPI.
+        scale: scale of the numbers in `d`.
+        exchange: transport of parts of vectors to other ranks: "ring", from rank to rank, or "allgather", by MPI.
 
     Attributes:
-        points: of all ranks.
+        points: number of points of all ranks.
         own: slice of the points of this rank.
-        timed: seconds of this rank in communication, by what for.
+        timed: seconds of this rank in communication, by purpose.
     """
 
     def __init__(self, team: gw.Team, d: npt.NDArray[Any], scale: float = 1.0, exchange: str = "ring") -> None:
@@ -70,8 +70,8 @@ class Rows:
         """Return vectors for all points [K, N] from the parts of all ranks. Collective over the team.
 
         Args:
-            x: the part of this rank [K, n].
-            purpose: where the seconds are added.
+            x: part of this rank [K, n].
+            purpose: name of the timer.
         """
         with self.timed(purpose):
             return (self._ring if self._exchange == "ring" else self._allgather)(x, self._cuts)
@@ -104,7 +104,7 @@ class Rows:
 
 
 def aligned(vectors: int, points: int) -> Vectors:
-    """Return zeros in rows that begin where a cache line does: an access that crosses lines takes twice as long. Local.
+    """Return zeros in rows that begin at cache lines: an access that crosses lines takes twice as long. Local.
 
     Rows are filled up to a multiple of WIDTH.
     """

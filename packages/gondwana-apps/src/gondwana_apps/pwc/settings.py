@@ -1,4 +1,4 @@
-"""The settings of pairwise clustering, by the names that the programs of Fox and Ekanayake have for them."""
+"""The settings of pairwise clustering, by their names in the programs of Fox and Ekanayake."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Size = Annotated[float, Meta(ge=0.0, le=1e18)]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Everything that decides a run.
+    """All settings of a run.
 
     Attributes:
         DistanceMatrixFile: dissimilarities: 16-bit integers, row after row, 32767 for 1; or a square array of NumPy
             (name ends in .npy) of int16, float32 or float64. -32767 (-1.0 for floats) marks a missing one.
-        ClusterFile: the stem of the names of the files with the cluster of each point; "" writes none.
+        ClusterFile: stem of the names of the files with the cluster of each point; "" writes none.
         CenterFile: the same for the files with the centre of each cluster.
         LabelFile: true labels of the points, the last word of each line, to compare the result with; "" for none.
-        NumberDataPoints: points; -1 takes them from the size of the file.
+        NumberDataPoints: number of points; -1 takes it from the size of the file.
         MaxNcent: largest number of clusters.
         TooSmallToSplit: clusters with fewer points are not split.
         MinimumCountForClusterCk: clusters with fewer points are removed at the end.
         MinEigTest: a cluster is split if its lowest eigenvalue is below this times the largest one.
         WaitIterations: steps of temperature between two tests for splits.
-        EpsiMaxChange: the iteration at a temperature T ends if no potential changes by more than this times T.
-        InitialCoolingFactor: of a step of temperature before the first split.
+        EpsiMaxChange: change of a potential, by T, below which the iteration at a temperature T ends.
+        InitialCoolingFactor: factor of the temperature in a step before the first split.
         FineCoolingFactor: the same after it.
         EigenValueChange: relative change of an eigenvalue at which the power method ends.
         EigenVectorChange: square of the relative residual at which it ends.
@@ -36,12 +36,12 @@ class Settings(Struct, frozen=True, kw_only=True):
         ConvergenceLoopLimit: most iterations at a temperature.
         IterationAtEnd: most steps of temperature at the end.
         FreezingLimit: the end is reached if, in each cluster, points belong to others by less than this.
-        ContinuousClustering: clusters have weights.
-        ConvergeIntermediateClusters: also write the result for each smaller number of clusters.
-        IsBigEndian: the integers in the file have their higher byte first, as Java writes them.
-        IsMemoryMapped: leave the matrix in its file, of which the system keeps in memory what fits.
-        Repetitions: the matrix is that of the file, repeated so many times in both directions.
-        Exchange: how parts of vectors reach the other ranks: "ring" or "allgather".
+        ContinuousClustering: whether clusters have weights.
+        ConvergeIntermediateClusters: whether to write the result for each smaller number of clusters, too.
+        IsBigEndian: whether the integers in the file have their higher byte first, as Java writes them.
+        IsMemoryMapped: whether to leave the matrix in its file, of which the system keeps in memory what fits.
+        Repetitions: times that the matrix of the file is repeated in both directions.
+        Exchange: transport of parts of vectors to other ranks: "ring" or "allgather".
     """
 
     DistanceMatrixFile: str = "distance.bin"

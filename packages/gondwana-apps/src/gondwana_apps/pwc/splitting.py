@@ -1,4 +1,4 @@
-"""When a cluster becomes unstable and is split: the lowest eigenvalue of the free energy's curvature.
+"""The instability and the split of a cluster: the lowest eigenvalue of the free energy's curvature.
 
 A cluster is duplicated, each copy with memberships m, c in all. A displacement of the two copies in opposite directions
 has the curvature
@@ -28,7 +28,7 @@ _ROOM, _STEP = 0.05, 0.1
 
 
 class Lowest(NamedTuple):
-    """Of the curvature of some clusters [J]: eigenvalues, which of them are known, unit eigenvectors [J, N]."""
+    """Results for the curvatures of some clusters [J]: eigenvalues, marks of known ones, unit eigenvectors [J, N]."""
 
     largest: Vectors
     lowest: Vectors
@@ -41,7 +41,7 @@ class Curvature:
 
     Args:
         rows: the dissimilarities.
-        copies: of these clusters, the values of one copy: membership, size, mean and offset [J].
+        copies: values of one copy of each of these clusters: membership, size, mean and offset [J].
         temperature: T.
     """
 
@@ -106,8 +106,8 @@ def split(base: Solution, cluster: int, copy: Solution, v: Vectors, temperature:
 
     Args:
         base: all clusters.
-        cluster: which one is split.
-        copy: the values of one of its copies [1].
+        cluster: number of the cluster to split.
+        copy: values of one of its copies [1].
         v: unit eigenvector [N].
         temperature: T.
     """

@@ -1,4 +1,4 @@
-"""Where the operands of a kernel's instructions are while it is translated: registers, variables, special registers."""
+"""The places of a kernel's operands while it is translated: registers, variables, special registers."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ _CONSTANTS = {"%nsmid": PROCESSORS, "%gridid": 1}
 
 @dataclass(slots=True)
 class Spaces:
-    """Where variables are.
+    """The places of variables.
 
     Attributes:
         local: offsets in the memory of a thread.
         shared: offsets in the shared memory of a block.
         parameters: offsets in the kernel's parameters.
-        local_end: where the memory of a thread ends.
-        shared_end: where dynamic shared memory begins.
-        parameter_bytes: of all parameters.
+        local_end: end of the memory of a thread.
+        shared_end: start of dynamic shared memory.
+        parameter_bytes: bytes of all parameters.
     """
 
     local: dict[str, int]
@@ -91,15 +91,15 @@ def _aligned(offset: int, align: int) -> int:
 
 @dataclass(slots=True)
 class Context:
-    """A kernel on its way to LLVM.
+    """A kernel during its translation to LLVM.
 
     Attributes:
-        spaces: where its variables are.
+        spaces: places of its variables.
         symbols: variables of the module in memory of the device, in the order of the table of their addresses.
-        code: what is written so far.
+        code: code written so far.
         registers: LLVM's name for the home of each register.
         sites: instructions that may fail.
-        hints: how many accesses remember a row.
+        hints: number of accesses that remember a row.
     """
 
     spaces: Spaces
@@ -110,14 +110,14 @@ class Context:
     hints: int = 0
 
     def home(self, register: Register) -> str:
-        """Return where a register is kept."""
+        """Return the place of a register."""
         return self.registers.setdefault(register, f"%r{len(self.registers)}")
 
     def get(self, operand: Operand, kind: str) -> str:
         """Return the value of an operand.
 
         Raises:
-            LookupError: it has none.
+            LookupError: the operand has no value.
         """
         width = bits(kind)
         match operand:
@@ -140,7 +140,7 @@ class Context:
         return self.code.convert("bitcast", integer(kind), value, native(kind))
 
     def put(self, operand: Operand, kind: str, value: str) -> None:
-        """Write a register: narrow values are extended as their type says."""
+        """Write a register: narrow values are extended by the rule of their type."""
         if isinstance(operand, Pair):
             operand = operand.first
         if operand == Special("_"):
@@ -188,7 +188,7 @@ def _read_special(context: Context, name: str) -> str:
     """Return a special register as an integer of 64 bits.
 
     Raises:
-        LookupError: it is unknown.
+        LookupError: the register is unknown.
     """
     code = context.code
     base, _, axis = name.partition(".")

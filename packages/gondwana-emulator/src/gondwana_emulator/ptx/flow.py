@@ -33,7 +33,7 @@ class Block:
     """Instructions without a branch into or out of them, other than the last.
 
     Attributes:
-        instructions: in order.
+        instructions: instructions in order.
         successors: numbers of the blocks that may follow.
         alive: registers that are read here or later before they are written.
     """
@@ -44,7 +44,7 @@ class Block:
 
 
 def blocks_of(kernel: Kernel) -> tuple[list[Block], dict[str, int]]:
-    """Return the blocks of a kernel in order, and which block each label starts."""
+    """Return the blocks of a kernel in order, and the number of the block that each label starts."""
     blocks, labels = [Block()], {}
     for item in kernel.body:
         if isinstance(item, Label):
@@ -63,7 +63,7 @@ def blocks_of(kernel: Kernel) -> tuple[list[Block], dict[str, int]]:
 
 
 def waits(instruction: Instruction) -> bool:
-    """Return whether threads wait for others there."""
+    """Return whether threads wait for others at an instruction."""
     return instruction.opcode in WAITING
 
 

@@ -30,11 +30,11 @@ class Kernel:
     """A kernel without calls.
 
     Attributes:
-        name: of it.
-        parameters: what it takes.
+        name: name of the kernel.
+        parameters: parameters of the kernel.
         threads: most threads of a block.
-        body: in order.
-        slots: the memory of each thread, by name.
+        body: instructions and labels in order.
+        slots: variables in the memory of each thread, by name.
         shared: shared memory declared inside.
         tables: labels that indexed branches choose from.
     """
@@ -49,10 +49,10 @@ class Kernel:
 
 
 def flatten(module: Module, function: Function) -> Kernel:
-    """Return a kernel with all that it calls.
+    """Return a kernel with all functions that it calls.
 
     Raises:
-        InvalidPtxError: it calls what is not there, or itself.
+        InvalidPtxError: the kernel calls a missing function, or itself.
     """
     kernel = Kernel(function.name, function.parameters, function.threads)
     _Inliner(module, kernel).put(function, {}, (function.name,))
@@ -88,7 +88,7 @@ class _Inliner:
             self.kernel.body.append(Label(mark + "end"))
 
     def _slot(self, variable: Variable) -> None:
-        """Variables of one name are never alive at once: they share the memory of the largest."""
+        """Variables of the same name are never alive at once: they share the memory of the largest."""
         known = self.kernel.slots.get(variable.name)
         if known is None or known.size < variable.size:
             self.kernel.slots[variable.name] = variable
@@ -143,7 +143,7 @@ class _Inliner:
             self.kernel.body.append(Label(skip))
 
     def _passed(self, variable: Variable, given: Operand) -> str:
-        """The name of the memory that a parameter has in this call."""
+        """The name of the memory of a parameter in this call."""
         if isinstance(given, Symbol):
             return given.name
         slot = variable._replace(name=f"{self.calls}:{variable.name}")

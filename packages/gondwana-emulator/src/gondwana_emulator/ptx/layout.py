@@ -1,6 +1,6 @@
 """The interface of the translated code and the loop that runs it: words of 64 bits in two tables.
 
-The launch table has one copy; each thread has a frame, in which what it needs later is kept while it waits.
+The launch table has one copy; each thread has a frame, which keeps its live values while it waits.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ FAULT_ADDRESS = 16
 SYMBOLS = 17
 FAULT_THREAD = 18
 HINTS = 20
-"""From here on: for each access to memory of the device, where the row of its allocation was found last."""
+"""From here on: for each access to memory of the device, the row of its allocation that was found last."""
 
 ROW_WORDS = 3
-"""A row describes an allocation: where it starts, its bytes, and what leads from its addresses to real ones."""
+"""A row describes an allocation: its start, its bytes, and the difference to its real address."""
 
 # Words of a frame.
 RESUME = 0
@@ -38,13 +38,13 @@ RESULT = 10
 HOLDS = 11
 SAVED = 12
 
-# What a thread returns.
+# Results of a thread.
 DONE = 0
 BARRIER = 1
 WARP = 2
 FAULT = 3
 STUCK = 4
-"""Returned for the grid, by the loop: the threads of a block are in a deadlock."""
+"""Result of the loop for the grid: the threads of a block are in a deadlock."""
 
 # Requests of threads that wait in a warp or at a barrier.
 (
@@ -52,7 +52,7 @@ STUCK = 4
     SIGNED_MAX, AND, OR, XOR, COUNT,
 ) = range(20)  # fmt: skip
 
-# Addresses. Nothing is mapped there, so that no address of the device is of any use outside of it.
+# Addresses. Nothing is mapped there, so that addresses of the device are of no use outside of it.
 SHARED_START = 1024
 """As on devices since Hopper: the first bytes belong to the system."""
 LOCAL_START = 16

@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """One word: its class, its text, where it starts in the whole text and in which line."""
+    """One word: its class, its text, its start in the whole text and its line."""
 
     kind: str
     text: str
@@ -30,7 +30,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str) -> list[Token]:
-    """Split a text; comments are gone, the last tokens are empty."""
+    """Split a text; comments are removed, the last tokens are empty."""
     found, at, line = [], 0, 1
     while at < len(text):
         match = _TOKEN.match(text, at)

@@ -67,7 +67,7 @@ class OperandReader(Reader):
         return tuple(found)
 
     def _sum(self) -> Address:
-        """Read what stands in brackets."""
+        """Read an address in brackets."""
         base = self.constant()
         if isinstance(base, Immediate):
             return Address(None, base.value)
@@ -103,7 +103,7 @@ class OperandReader(Reader):
 
 
 def bits_of(constant: Immediate, width: int) -> int:
-    """Return the bits of a constant in a register of so many bits."""
+    """Return the bits of a constant in a register of `width` bits."""
     value, kind = constant
     if kind == "f32" and width == 64:
         value = struct.unpack("<Q", struct.pack("<d", struct.unpack("<f", struct.pack("<I", value))[0]))[0]

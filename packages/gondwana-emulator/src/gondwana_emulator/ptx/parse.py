@@ -28,7 +28,7 @@ def parse(text: str) -> Module:
     """Read a PTX text.
 
     Raises:
-        InvalidPtxError: it is none; the line is named.
+        InvalidPtxError: the text is not PTX; the message names the line.
     """
     return _Parser(text).module()
 
@@ -59,7 +59,7 @@ class _Parser(OperandReader):
         return module
 
     def directive(self) -> None:
-        """Skip what does not change what a program does."""
+        """Skip a directive without effect on the program."""
         word, line = self.now.text, self.now.line
         if word not in _WHOLE_LINES and word not in _ENDS:
             raise self.wrong(f"unknown directive {word}")

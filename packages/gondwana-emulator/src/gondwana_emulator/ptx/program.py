@@ -28,16 +28,16 @@ Words = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a kernel is started with.
+    """The arguments of a kernel's start.
 
     Attributes:
         grid: blocks along x, y, z.
         block: threads along x, y, z.
         shared: bytes of dynamic shared memory.
-        arguments: the kernel's parameters.
-        rows: what memory there is, sorted: where it starts, its bytes, and what leads to real addresses; never empty.
+        arguments: parameters of the kernel.
+        rows: allocations, sorted: start, bytes, and difference to the real address; never empty.
         symbols: addresses of the module's variables by name.
-        order: decides in which order blocks and warps run.
+        order: random numbers that decide the order of blocks and warps.
     """
 
     grid: Grid
@@ -65,7 +65,7 @@ class Kernel:
 
     @ComputedOnce
     def _function(self) -> tuple[int, Any]:
-        """The address of the machine code, and what keeps it in memory."""
+        """The address of the machine code, and the object that keeps it in memory."""
         text = self.translation.text
         return linker.load(_kept("code", text, lambda: _compiled(text)), NAME)
 
@@ -73,7 +73,7 @@ class Kernel:
         """Run it on a grid, to the end.
 
         Raises:
-            CudaError: a thread did what it must not.
+            CudaError: a thread did something illegal.
         """
         from gondwana_emulator.ptx.schedule import run_grid
 
@@ -116,7 +116,7 @@ def access_bytes(site: Instruction) -> int:
 
 
 class _Tables:
-    """The memory with which a kernel runs."""
+    """The memory of a kernel's run."""
 
     def __init__(self, translation: Translation, launch: Launch) -> None:
         self._arguments = _buffer(max(len(launch.arguments), 8))
@@ -151,14 +151,14 @@ class _Tables:
 
 
 def _buffer(nbytes: int) -> NDArray[np.uint8]:
-    """Memory on 128 bytes."""
+    """Memory aligned to 128 bytes."""
     memory = np.empty(nbytes + 128, np.uint8)
     start = -memory.ctypes.data % 128
     return memory[start : start + nbytes]
 
 
 def _order(launch: Launch) -> tuple[Words, Words]:
-    """Orders that no program may rely on: of blocks anyhow, of threads by warps."""
+    """Orders that no program may rely on: random for blocks, random by warps for threads."""
     blocks = launch.order.permutation(launch.grid[0] * launch.grid[1] * launch.grid[2])
     count = launch.block[0] * launch.block[1] * launch.block[2]
     warps = launch.order.permutation(-(-count // 32))
@@ -171,8 +171,8 @@ class Program:
     """A PTX text that can run.
 
     Attributes:
-        kernels: by name.
-        variables: in memory of the device.
+        kernels: kernels by name.
+        variables: variables in memory of the device.
     """
 
     kernels: dict[str, Kernel] = field(default_factory=dict)
@@ -181,10 +181,10 @@ class Program:
 
 @functools.lru_cache(maxsize=256)
 def program_of(text: str) -> Program:
-    """Return a text as a program; what one process has translated and compiled, others find on disk.
+    """Return a text as a program; translations and machine code of one process are found on disk by others.
 
     Raises:
-        InvalidPtxError: it cannot run; the line is named.
+        InvalidPtxError: the text cannot run; the message names the line.
     """
     program: Program = pickle.loads(_kept("program", text, lambda: pickle.dumps(_translated(text))))
     return program
@@ -201,7 +201,7 @@ def _translated(text: str) -> Program:
 
 
 def _kept(what: str, text: str, build: Callable[[], bytes]) -> bytes:
-    """What is made of a text: from the disk, or now."""
+    """The result of building from a text: from the disk, or built now."""
     name = hashlib.sha256("\0".join((_sources(), what, text)).encode()).hexdigest()
     found, _ = cache.get(name, lambda: cache.ObjectCode(build(), NAME, False, False, [], {}), "emulated-gpu")
     return found.code
@@ -209,13 +209,13 @@ def _kept(what: str, text: str, build: Callable[[], bytes]) -> bytes:
 
 @functools.cache
 def _sources() -> str:
-    """A digest of all that decides what is made of a text."""
+    """A digest of all that decides the results of building from a text."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return hashlib.sha256(toolchain().encode() + b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _machine() -> Any:
-    """A back end for this processor; whoever makes machine code with it owns it."""
+    """A back end for this processor; it belongs to its user."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()

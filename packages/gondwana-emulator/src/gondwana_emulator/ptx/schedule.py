@@ -34,13 +34,13 @@ def _run_grid(function: int, launch: Any, frames: Any, blocks: Any, threads: Any
     Args:
         function: address of the translated kernel.
         launch: the launch table.
-        frames: of the threads of a block, one a row; their places in the block are written.
+        frames: frames of the threads of a block, one a row, which contain the threads' places in the block.
         blocks: numbers of the blocks, in the order in which they run.
         threads: numbers of the threads, in the order in which they run.
         shared: the shared memory of a block.
 
     Returns:
-        DONE, FAULT or STUCK; the launch table says where.
+        DONE, FAULT or STUCK; the launch table has the place.
     """
     state = np.empty(threads.size, np.int64)
     table = launch.ctypes.data

@@ -16,7 +16,7 @@ class Register(NamedTuple):
 
 
 class Special(NamedTuple):
-    """A register that tells a thread where it is, such as %tid.x; "_" stands for a result that nobody wants."""
+    """A register with the place of a thread, such as %tid.x; "_" stands for an unwanted result."""
 
     name: str
 
@@ -55,13 +55,13 @@ class Pair(NamedTuple):
 
 
 class Negated(NamedTuple):
-    """A predicate turned round."""
+    """The opposite of a predicate."""
 
     register: Register
 
 
 class Names(NamedTuple):
-    """Operands in parentheses, as calls have them."""
+    """Operands in parentheses, as in calls."""
 
     parts: tuple[Operand, ...]
 
@@ -74,12 +74,12 @@ class Instruction:
     """One instruction.
 
     Attributes:
-        opcode: such as "ld".
-        modifiers: such as ("global", "f64").
-        operands: the result first.
-        guard: executed only if this holds.
-        line: where it stands in the text.
-        text: how it stands there.
+        opcode: opcode, such as "ld".
+        modifiers: modifiers, such as ("global", "f64").
+        operands: operands, the result first.
+        guard: condition of its execution, None without one.
+        line: number of its line in the text.
+        text: its text.
     """
 
     opcode: str
@@ -92,13 +92,13 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Where branches lead."""
+    """The target of branches."""
 
     name: str
 
 
 class Variable(NamedTuple):
-    """Something in memory; `initial` are its first bytes or None; of `size` 0 it is as large as the launch says."""
+    """Something in memory; `initial` are its first bytes or None; `size` is 0 if the launch determines it."""
 
     name: str
     space: str
@@ -112,12 +112,12 @@ class Function:
     """A kernel or a function that kernels call.
 
     Attributes:
-        name: of it.
-        entry: it is a kernel.
-        parameters: what it takes.
-        results: what it returns.
-        variables: declared inside.
-        body: in order.
+        name: name of the function.
+        entry: whether it is a kernel.
+        parameters: its parameters.
+        results: its results.
+        variables: variables declared inside.
+        body: instructions and labels in order.
         tables: lists of labels that indexed branches choose from.
         threads: most threads of a block.
     """

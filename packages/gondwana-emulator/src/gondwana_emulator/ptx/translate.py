@@ -18,7 +18,7 @@ TABLES = (bitwise, conversions, floats, integers, memory)
 """The modules whose import fills the table of operations."""
 
 NAME = "thread"
-"""Of the function."""
+"""The name of the function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,16 @@ class Translation:
     """A kernel in LLVM's language.
 
     Attributes:
-        text: of a module with one function, `NAME`, of the launch table and the frame, which returns why it returned.
-        spaces: where the variables of the kernel are.
+        text: text of a module with one function, `NAME`, of the launch table and the frame, which returns the reason
+            for its return.
+        spaces: places of the variables of the kernel.
         symbols: names of the module's variables, in the order of the table of their addresses.
-        sites: instructions, by the numbers under which they are reported.
+        sites: instructions, by the numbers in reports of faults.
         hints: words after `layout.HINTS` in the launch table.
         frame: bytes of the frame of a thread; its own memory is at the end.
-        waits: its threads may wait for each other.
+        waits: whether its threads may wait for each other.
         threads: most threads of a block.
-        registers: of 32 bits that are alive at once, roughly.
+        registers: approximate number of registers of 32 bits that are alive at once.
     """
 
     text: str
@@ -52,7 +53,7 @@ def translate(module: Module, function: Function) -> Translation:
     """Translate a kernel.
 
     Raises:
-        InvalidPtxError: it has what this machine does not know.
+        InvalidPtxError: the kernel has something that this machine does not know.
     """
     kernel = flatten(module, function)
     symbols = [variable.name for variable in module.variables.values() if variable.space in ("global", "const")]
@@ -94,7 +95,7 @@ class _Translator:
         return min(255, 8 + max(words))
 
     def _entry(self, local: int) -> list[str]:
-        """Homes of the registers; the optimiser makes real ones of them."""
+        """Places of the registers; the optimiser makes real ones of them."""
         homes = self.context.registers.items()
         lines = ["  %carry = alloca i1", "  store i1 false, ptr %carry"]
         lines += [f"  {home} = alloca i{bits(register.kind)}" for register, home in homes]
@@ -164,7 +165,7 @@ class _Translator:
         self.code.line(f"switch i32 {statement.get(0, 'u32')}, {blocks[0]} [ {cases} ]")
 
     def _wait(self, number: int, statement: Statement) -> None:
-        """Save what is alive, return, and go on here when called again."""
+        """Save the live registers, return, and continue here when called again."""
         code, context = self.code, self.context
         status, kind = wait(statement)
         if statement.rest:

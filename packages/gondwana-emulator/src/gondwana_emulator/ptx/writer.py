@@ -51,9 +51,9 @@ class Writer:
         """Append a call of a function of LLVM or of the C library, and return the name of its result.
 
         Args:
-            function: its name.
-            result: its type.
-            arguments: type and value of each.
+            function: name of the function.
+            result: type of the result.
+            arguments: type and value of each argument.
         """
         kinds = ", ".join(kind for kind, _ in arguments)
         self.declarations[function] = f"declare {result} @{function}({kinds})"
@@ -76,6 +76,6 @@ class Writer:
         return value if source == target else self.value(f"{how} {source} {value} to {target}")
 
     def resize(self, value: str, source: int, target: int, *, signed: bool = False) -> str:
-        """Append what makes an integer of `source` bits one of `target` bits."""
+        """Append the conversion of an integer of `source` bits to one of `target` bits."""
         how = "trunc" if target < source else "sext" if signed else "zext"
         return self.convert(how, f"i{source}", value, f"i{target}")

@@ -1,6 +1,6 @@
 """`Array`: data on a rectangular domain, indexed in the coordinates of that domain; views share memory.
 
-Compiled code gets a spec of it, and the words of a descriptor (see `gondwana.compiler.types.views`).
+Compiled code gets its spec, and the words of a descriptor (see `gondwana.compiler.types.views`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Array(DomainArray):
     `inject`, `project`) share memory. `numpy()` is the same memory as an ndarray.
 
     The memory is this rank's own, or lies in a segment, also that of another rank of the node (`GlobalArray.block`,
-    `gw.array_at`): then `pointer` is where, and other ranks can be given a `reference()`. Arrays are pickled by
+    `gw.array_at`): then `pointer` gives its place, and `reference()` can be sent to other ranks. Arrays are pickled by
     value.
 
     Args:
         data: the elements; its axes are those of the domain. Shared, not copied.
-        domain: where they are; default: from the origin.
+        domain: domain of the elements; default: from the origin.
 
     Raises:
-        UsageError: shape of the data and of the domain differ, or the data lie in the memory of a GPU.
+        UsageError: the shapes of the data and of the domain differ, or the data lie in the memory of a GPU.
 
     Example:
         >>> import gondwana as gw
@@ -80,10 +80,10 @@ class Array(DomainArray):
 
     @property
     def pointer(self) -> GlobalPtr:
-        """Where the first element lies: rank, kind of memory, offset.
+        """The place of the first element: rank, kind of memory, offset.
 
         Raises:
-            UsageError: in private memory of this rank.
+            UsageError: the array is in private memory of this rank.
         """
         if self._anchor is None:
             raise UsageError(
@@ -95,7 +95,7 @@ class Array(DomainArray):
         return GlobalPtr(pointer.segment, pointer.rank, offset, self.dtype)
 
     def __gondwana_box__(self) -> StridedBox:
-        """Where the elements are, for `gw.copy`."""
+        """The place of the elements, for `gw.copy`."""
         return StridedBox.of(self._data, None if self._anchor is None else self.pointer)
 
     @classmethod
@@ -103,7 +103,7 @@ class Array(DomainArray):
         """Return an array with undefined elements. Local.
 
         Args:
-            domain: where it has elements.
+            domain: domain of the elements.
             dtype: type of an element; a structured dtype of NumPy, or a class of named tuples, for records.
             order: "C" (last axis contiguous) or "F" (first axis contiguous).
         """
@@ -131,7 +131,7 @@ class Array(DomainArray):
 
     @property
     def extent(self) -> tuple[int, int]:
-        """First address of the elements and the address behind the last one."""
+        """First address of the elements and the address after the last one."""
         if self._extent is None:
             first, end = np.lib.array_utils.byte_bounds(self._data)
             self._extent = (first, end) if self._data.size else (first, first)
@@ -141,7 +141,7 @@ class Array(DomainArray):
         """Return the same memory as an ndarray, axes in the order of the domain, indexed from zero. Local, no copy."""
         return self._data
 
-    # Without __buffer__: NumPy would take that first from Python 3.12 on, and records lose their attributes by it.
+    # Without __buffer__: from Python 3.12 on NumPy would prefer it, and records would lose their attributes by it.
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if dtype is None or np.dtype(dtype) == self.dtype:
             return self._data.copy() if copy else self._data
@@ -158,11 +158,11 @@ class Array(DomainArray):
 
     @classmethod
     def from_dlpack(cls, other: Any, domain: RectDomain | None = None) -> Array:
-        """Return an array on the host memory of any object that speaks DLPack. Local, no copy."""
+        """Return an array on the host memory of any object that supports DLPack. Local, no copy."""
         return cls(np.from_dlpack(other), domain)
 
     def copy(self) -> Array:
-        """Return a contiguous array of its own with the same elements and memory order. Local."""
+        """Return a new contiguous array with the same elements and memory order. Local."""
         return Array(self._data.copy("K"), self._domain)
 
     def copy_from(self, other: DomainArray) -> None:
@@ -236,16 +236,16 @@ class ArrayInKernels(Array):
 
 
 def in_segment(pointer: GlobalPtr, data: np.ndarray[Any, Any], domain: RectDomain) -> Array:
-    """Return an array on data that start where a pointer points to. Local, no copy."""
+    """Return an array on data that start at the address of a pointer. Local, no copy."""
     array = Array(data, domain)
     array._anchor = pointer, data.ctypes.data  # views find their own place by the distance of the addresses
     return array
 
 
 def plain(value: Any) -> Any:
-    """An element as Python's own number; float32 keeps its precision and a record its fields: they stay what they are.
+    """An element as Python's own number; float32 stays for its precision and a record for its fields.
 
-    Of a record of an array the fields can be set: it is that memory.
+    The fields of an array's record can be set: it is the array's memory.
     """
     return value if isinstance(value, np.float32 | np.void) or not isinstance(value, np.generic) else value.item()
 
@@ -263,14 +263,14 @@ def describe_elements(
 
     Args:
         dtype: type of an element.
-        address: of the first element.
+        address: address of the first element.
         strides: bytes from an element to the next along each axis.
-        domain: where they are.
+        domain: domain of the elements.
         readonly: whether they must not be written.
         place: "host" or "cuda".
 
     Raises:
-        UsageError: an element does not lie at a multiple of its size, as compiled code needs it, or is a record on a
+        UsageError: an element does not lie at a multiple of its size, as compiled code requires, or is a record on a
             device.
     """
     name, item, shape = dtype_name(dtype), dtype.itemsize, domain.shape
@@ -280,7 +280,7 @@ def describe_elements(
         raise UsageError("compiled code needs aligned elements: pass a copy")
     distances = [stride // item for stride in strides]
     steps = domain.stride
-    # Strides for one unit of each coordinate; where a domain's stride is not contained in them, indices are divided.
+    # Strides for one unit of each coordinate; if a domain's stride is not contained in them, indices are divided.
     scaled = any(distance % step for distance, step, n in zip(distances, steps, shape, strict=True) if n > 1)
     units = distances if scaled else [distance // step for distance, step in zip(distances, steps, strict=True)]
     origin = address
@@ -292,7 +292,7 @@ def describe_elements(
 
 
 def _contiguous_axis(units: Sequence[int], shape: Sequence[int]) -> int:
-    """The axis whose neighbours are adjacent in memory, -1 if there is none; preferably one of several elements."""
+    """The axis whose neighbours are adjacent in memory, -1 without one; preferably one of several elements."""
     adjacent = [axis for axis, distance in enumerate(units) if distance == 1]
     several = [axis for axis in adjacent if shape[axis] != 1]
     return several[0] if several else adjacent[-1] if adjacent else -1

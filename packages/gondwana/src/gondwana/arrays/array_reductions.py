@@ -1,6 +1,6 @@
-"""Sums, extremes and the norm of a global array; those of all cells are the same bits however they are divided.
+"""Sums, extremes and the norm of a global array; those of all cells have the same bits for every division.
 
-NumPy's functions on global arrays come to these; what needs the cells in one place is refused.
+NumPy's functions on global arrays call these; functions that need all cells in one place are refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _element(p: Point, a: Any) -> Any:
 
 
 _SUMS = {"b": "i8", "i": "i8", "u": "u8", "f": "f8", "c": "c16"}
-"""In what sums along axes are added, by the kind of dtype of the cells."""
+"""The dtype in which sums along axes are added, by the kind of dtype of the cells."""
 
 _integer_sum = reduce(op="sum")(_element)
 _exact_sum = reduce(op="fsum")(_element)
@@ -80,7 +80,7 @@ def total(array: GlobalArray) -> int | float | complex:
         return complex(_over(_real_sum, array), _over(_imaginary_sum, array))
     if array.dtype.itemsize < 8:
         return _over(_integer_sum, array)
-    # In halves, because words of 64 bits hold no sum of such numbers.
+    # In halves, because a word of 64 bits cannot hold a sum of such numbers.
     return (int(_over(_upper_sum, array)) << 32) + int(_over(_lower_sum, array))
 
 
@@ -88,13 +88,13 @@ def extreme(array: GlobalArray, which: str) -> int | float | bool:
     """Return the smallest or largest cell: see `GlobalArray.min`. Collective over its team; blocks.
 
     Raises:
-        UsageError: the array is complex, its cells are records, or it has none.
+        UsageError: the array is complex, its cells are records, or it has no cells.
     """
     _check_order(array, which)
     found = _over(_extremes[which], array)
     if array.dtype.kind == "b":
         return bool(found)
-    return found + 0.0 if array.dtype.kind == "f" else found  # of zeros of both signs one would win by its place
+    return found + 0.0 if array.dtype.kind == "f" else found  # between zeros of both signs the place would decide
 
 
 def along(array: GlobalArray, which: str, axis: int | tuple[int, ...]) -> Any:
@@ -106,7 +106,7 @@ def along(array: GlobalArray, which: str, axis: int | tuple[int, ...]) -> Any:
         axis: the axis or axes that vanish.
 
     Raises:
-        UsageError: there is no such axis, complex numbers are to be ordered, or the cells are records.
+        UsageError: an axis does not exist, complex numbers would be ordered, or the cells are records.
     """
     _check_numbers(array, which)
     try:
@@ -126,7 +126,7 @@ def along(array: GlobalArray, which: str, axis: int | tuple[int, ...]) -> Any:
 
 
 def _folding(array: GlobalArray, which: str) -> tuple[np.ufunc, np.dtype[Any], Any]:
-    """NumPy's function that folds, in which dtype, and what it starts from."""
+    """NumPy's function that folds, its dtype, and its start value."""
     if which == "sum":
         return np.add, np.dtype(_SUMS[array.dtype.kind]), 0
     _check_order(array, which)
@@ -160,7 +160,7 @@ def mean(array: GlobalArray, axis: int | tuple[int, ...] | None) -> Any:
     """Return the mean of all cells, or the means along axes: see `GlobalArray.mean`. Collective; blocks.
 
     Raises:
-        UsageError: there is no such axis, or there are no cells.
+        UsageError: an axis does not exist, or there are no cells.
     """
     _check_numbers(array, "mean")
     _check_cells(array, "mean")
@@ -184,7 +184,7 @@ def _over(reduction: Reduce, array: GlobalArray) -> int | float:
 
 
 def _reachable(array: GlobalArray) -> Array | DeviceArray:
-    """The block of this rank, or a copy on the host if it lies where no kernel runs."""
+    """The block of this rank, or a copy on the host if no kernel can run on its memory."""
     block = array.block(array.team.rank)
     return block if isinstance(block, Array | DeviceArray) else block.copy()
 
@@ -201,10 +201,10 @@ _METHODS: dict[Callable[..., Any], str] = {
 
 
 def called_by_numpy(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Do what a function of NumPy does, where a method of the global array does it. Collective over its team.
+    """Call the method of a global array that corresponds to a function of NumPy. Collective over its team.
 
     Raises:
-        TypeError: there is no such method, or it has no such option; raised before any communication.
+        TypeError: no such method exists, or it lacks an option; raised before any communication.
     """
     name = f"{function.__module__}.{function.__name__}"
     method = _METHODS.get(function)
@@ -222,7 +222,7 @@ def called_by_numpy(function: Callable[..., Any], args: tuple[Any, ...], kwargs:
 
 
 def refusal(what: str) -> TypeError:
-    """Return the error of something that needs the cells of a global array in one place. Local."""
+    """Return the error of an operation that needs the cells of a global array in one place. Local."""
     return TypeError(
         f"{what} is not defined on a GlobalArray T, whose cells are divided over ranks: use T.local (this rank's cells "
         "and ghosts, in global coordinates; T.local.numpy() is an ndarray), T.block(rank), T.to_numpy() (a copy of all "

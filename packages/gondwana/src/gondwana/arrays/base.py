@@ -1,4 +1,4 @@
-"""What arrays on this rank and elsewhere share: a domain, its views, and indices in its coordinates."""
+"""The common base of arrays on this rank and elsewhere: a domain, its views, and indices in its coordinates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Position: TypeAlias = tuple[int | Slice, ...]
 class DomainArray(ABC):
     """Elements on a RectDomain, wherever they lie: `Array` and `RemoteArray`. Local.
 
-    A subclass defines what its elements are: an object with `shape`, `dtype`, `size` and `nbytes` that takes slices and
+    A subclass defines its elements: an object with `shape`, `dtype`, `size` and `nbytes` that takes slices and
     integers as an index and has `transpose`, as an ndarray.
     """
 
@@ -56,7 +56,7 @@ class DomainArray(ABC):
     @property
     @abstractmethod
     def pointer(self) -> GlobalPtr:
-        """Where the first element lies: rank, kind of memory, offset."""
+        """The place of the first element: rank, kind of memory, offset."""
 
     def reference(self) -> ArrayReference:
         """Return the name of this array, which can be sent: `array()` of it is this array on any rank. Local.
@@ -70,11 +70,11 @@ class DomainArray(ABC):
 
     @abstractmethod
     def __gondwana_box__(self) -> StridedBox:
-        """Where the elements are, for `gw.copy`."""
+        """The place of the elements, for `gw.copy`."""
 
     @property
     def domain(self) -> RectDomain:
-        """Where the array has elements."""
+        """The domain of the elements."""
         return self._domain
 
     @property
@@ -112,7 +112,7 @@ class DomainArray(ABC):
     def restrict(self, domain: RectDomain) -> Self:
         """Return the view of the elements whose points are also in `domain`. Local.
 
-        The result may be empty; a strided domain gives every so-many-th element.
+        The result may be empty; a strided domain selects every n-th element.
         """
         kept = self._domain & domain
         if kept.is_empty:
@@ -133,10 +133,10 @@ class DomainArray(ABC):
         return self._like(self._data.transpose([int(axis) for axis in axes]), domain)
 
     def slice(self, axis: SupportsIndex, at: SupportsIndex) -> Self:
-        """Return the view of one axis less: the elements whose coordinate along `axis` is `at`. Local.
+        """Return the view with one axis less: the elements whose coordinate along `axis` is `at`. Local.
 
         Raises:
-            IndexError: there is no such coordinate.
+            IndexError: the coordinate does not exist.
         """
         coordinates = self._domain.axes[int(axis)]
         if int(at) not in coordinates:
@@ -153,7 +153,7 @@ class DomainArray(ABC):
         """Return the view whose element at `p // divisor` is this array's at `p`: undoes `inject`. Local.
 
         Raises:
-            UsageError: two elements would fall on one point.
+            UsageError: two elements would get the same point.
         """
         domain = self._domain // divisor
         if domain.shape != self.shape:
@@ -162,7 +162,7 @@ class DomainArray(ABC):
 
     @abstractmethod
     def copy(self) -> Array:
-        """Return an array of its own with the same elements and memory order, in private memory. Blocks."""
+        """Return a new array with the same elements and memory order, in private memory. Blocks."""
 
     @abstractmethod
     def fill(self, value: Any) -> None:
@@ -170,10 +170,10 @@ class DomainArray(ABC):
 
     @abstractmethod
     def copy_from(self, other: DomainArray) -> None:
-        """Copy the elements at the points that both arrays have. Blocks until they are here, wherever that is.
+        """Copy the elements at the points that both arrays have. Blocks until they have arrived, on any rank.
 
         This is Titanium's array copy: the intersection of the two index domains decides what moves, values are cast to
-        the dtype of this array. One-sided: neither the rank that holds this array nor that of the other takes part.
+        the dtype of this array. One-sided: the ranks that hold the two arrays do not take part.
 
         Args:
             other: an array of the same number of axes, anywhere; may share memory with this one.
@@ -194,8 +194,8 @@ class DomainArray(ABC):
         Args:
             other: an array of the same number of axes and dtype, anywhere. Leave it unchanged until `.source` of the
                 result is done.
-            notify: whom to notify when the elements have arrived, also if there are none: a `gw.Signal`, which is
-                raised at the rank that holds this array, or `(function, *arguments)`, which runs there.
+            notify: receiver of a notification when the elements have arrived, also if there are none: a `gw.Signal`,
+                which is raised at the rank that holds this array, or `(function, *arguments)`, which runs there.
 
         Returns:
             The future of operation completion, with the futures `source` and `remote`: see `gw.copy`.
@@ -257,7 +257,7 @@ class DomainArray(ABC):
 
 
 def _positions(axis: range, kept: range) -> slice:
-    """Which positions along an axis hold the coordinates `kept`, a subset of its coordinates."""
+    """The positions along an axis of the coordinates `kept`, a subset of its coordinates."""
     if not kept:
         return slice(0, 0)
     first = axis.index(kept[0])

@@ -26,11 +26,11 @@ from gondwana.teams import Team, world
 P = ParamSpec("P")
 
 _UNSAID = {"ghost": 0, "periodic": False, "grid": None, "order": "C"}
-"""Arguments by which a domain is divided, where they are not given."""
+"""Default values of the arguments that divide a domain."""
 
 
 def _with_advice(constructor: Callable[P, GlobalArray]) -> Callable[P, GlobalArray]:
-    """Answer an argument of an unknown name by the one that may be meant."""
+    """Answer an argument of an unknown name by the one that is probably meant."""
     names = list(inspect.signature(constructor).parameters)
 
     @functools.wraps(constructor)
@@ -71,11 +71,11 @@ def empty(
     kind: MemoryKind = host,
     team: Team = world,
 ) -> GlobalArray:
-    """Return a global array whose elements are to be set. Collective over team; blocks.
+    """Return a global array with undefined elements. Collective over team; blocks.
 
     Args:
         domain: all cells: a dense RectDomain, or a shape (from the origin); or a `gw.Layout` for the ranks of the team,
-            which says the next four arguments, too.
+            which replaces the next four arguments, too.
         dtype: type of an element: numeric, native; or a structured dtype of NumPy, or a class of named tuples, for
             records of such numbers in host memory.
         ghost: ghost cells around each block, one width or one an axis.
@@ -83,7 +83,7 @@ def empty(
         grid: blocks along each axis, their product the number of ranks; default: the grid that moves least, the
             contiguous axis cut last.
         order: "C" (last axis contiguous) or "F" (first axis contiguous).
-        kind: where this rank's block lies; may differ from rank to rank.
+        kind: memory of this rank's block; may differ from rank to rank.
         team: the ranks that share it.
 
     Returns:
@@ -116,8 +116,8 @@ def zeros(
 ) -> GlobalArray:
     """Return a global array of zeros, ghosts too. Collective over team; blocks. Arguments as for `empty`.
 
-    The memory is zero when the system hands it out, so nothing is touched: each page comes to be near the thread that
-    uses it first. Where several ranks share a node, the first use of a large block takes all of its memory at once, in
+    The memory is zero when the system provides it, so nothing is touched: each page comes to be near the thread that
+    uses it first. If several ranks share a node, the first use of a large block allocates all of its memory at once, in
     huge pages.
     """
     return empty(domain, dtype, ghost=ghost, periodic=periodic, grid=grid, order=order, kind=kind, team=team)
@@ -156,13 +156,13 @@ def full(
 
     Args:
         domain: all cells.
-        value: of every cell, the same on all ranks (`fill` of an array is local: each rank may give another).
-        dtype: default: that of the value.
+        value: value of every cell, the same on all ranks (`fill` of an array is local: each rank may give another).
+        dtype: type of an element; default: that of the value.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
         grid: blocks along each axis.
         order: "C" or "F".
-        kind: where this rank's block lies.
+        kind: memory of this rank's block.
         team: the ranks that share it.
     """
     layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, order=order)
@@ -170,11 +170,11 @@ def full(
 
 
 def empty_like(other: GlobalArray, dtype: npt.DTypeLike | None = None) -> GlobalArray:
-    """Return a global array with the division of another one, elements to be set. Collective over its team; blocks.
+    """Return a global array with the division of another one, undefined elements. Collective over its team; blocks.
 
     Args:
-        other: gives domain, grid, ghosts, periodicity, order, kind of memory and team.
-        dtype: default: that of `other`.
+        other: array that gives domain, grid, ghosts, periodicity, order, kind of memory and team.
+        dtype: type of an element; default: that of `other`.
     """
     _check_global(other)
     element = other.dtype if dtype is None else _element(dtype, other.kind)
@@ -185,8 +185,8 @@ def zeros_like(other: GlobalArray, dtype: npt.DTypeLike | None = None) -> Global
     """Return a global array of zeros with the division of another one. Collective over its team; blocks.
 
     Args:
-        other: gives domain, grid, ghosts, periodicity, order, kind of memory and team.
-        dtype: default: that of `other`.
+        other: array that gives domain, grid, ghosts, periodicity, order, kind of memory and team.
+        dtype: type of an element; default: that of `other`.
     """
     return empty_like(other, dtype)
 
@@ -197,9 +197,9 @@ def full_like(other: GlobalArray, value: Any, dtype: npt.DTypeLike | None = None
     It blocks.
 
     Args:
-        other: gives domain, grid, ghosts, periodicity, order, kind of memory and team.
-        value: of every cell.
-        dtype: default: that of `other`.
+        other: array that gives domain, grid, ghosts, periodicity, order, kind of memory and team.
+        value: value of every cell.
+        dtype: type of an element; default: that of `other`.
 
     Example:
         >>> import gondwana as gw
@@ -241,14 +241,14 @@ def from_numpy(
     """Return a global array with the elements of an ndarray. Collective over team; blocks.
 
     Args:
-        data: all cells, the same on every rank, which is checked by a checksum; each rank takes its own. Where each has
-            only its own cells, `from_function` and `local` of an array are the ways.
-        domain: of the shape of `data`; default: from the origin.
+        data: all cells, the same on every rank, which is checked by a checksum; each rank takes its own. If each has
+            only its own cells, use `from_function` or `local` of an array.
+        domain: domain of the shape of `data`; default: from the origin.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
         grid: blocks along each axis.
         order: "C" or "F".
-        kind: where this rank's block lies.
+        kind: memory of this rank's block.
         team: the ranks that share it.
 
     Raises:
@@ -271,7 +271,7 @@ def from_numpy(
 
 
 class _Fingerprint:
-    """What stands for all elements of an array where ranks compare theirs. Local.
+    """A checksum that represents all elements of an array when ranks compare theirs. Local.
 
     Args:
         data: the array.
@@ -285,11 +285,11 @@ class _Fingerprint:
 
 
 _PIECE = 1 << 20
-"""About how many elements of an array in another order than C's are put in order at a time."""
+"""Approximate number of elements that are reordered at a time, of an array that is not in C's order."""
 
 
 def _checksum(data: np.ndarray[Any, Any], before: int) -> int:
-    """Return a checksum of elements in the order of their indices, whatever lies between them in memory."""
+    """Return a checksum of elements in the order of their indices, regardless of gaps in memory."""
     if data.dtype.names is not None:
         return functools.reduce(lambda found, name: _checksum(data[name], found), data.dtype.names, before)
     if data.flags.c_contiguous:
@@ -322,18 +322,18 @@ def from_function(
     Args:
         function: called with one array of float64 for each axis, the coordinate of each cell of the block along it;
             all have the shape of the block (perhaps of no cells), and are read-only. Returns an array of that shape, or
-            what NumPy broadcasts to it.
+            an array that NumPy broadcasts to it.
         domain: all cells: a dense RectDomain, or a shape (from the origin).
-        dtype: of the cells; default: that of what `function` returns.
+        dtype: type of an element; default: that of the result of `function`.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
         grid: blocks along each axis.
         order: "C" or "F".
-        kind: where this rank's block lies.
+        kind: memory of this rank's block.
         team: the ranks that share it.
 
     Raises:
-        UsageError: what `function` returns has another shape, or does not fit `dtype`; or as for `empty`.
+        UsageError: the result of `function` has another shape, or does not fit `dtype`; or as for `empty`.
 
     Example:
         >>> import gondwana as gw, numpy as np

@@ -1,6 +1,6 @@
-"""`DeviceArray`: data on a domain in the memory of this rank's device, for kernels there.
+"""`DeviceArray`: data on a domain in the memory of this rank's device, for its kernels.
 
-That of another library is a segment of which this rank alone knows.
+Memory of another library is a segment known to this rank alone.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from gondwana.transfer.box import StridedBox, bounds
 from gondwana.transfer.devices import device_boxes
 
 _MOST_WORK = 10_000
-"""Steps to find out whether two arrays share an element, before it is assumed that they do."""
+"""The most steps to find out whether two arrays share an element; beyond that, it is assumed that they do."""
 
 _keys = itertools.count(-1, -1)  # those of segments that ranks make together are positive
 
 
 class DeviceArray(RemoteArray):
-    """Data on a RectDomain in the memory of a GPU of this rank: what kernels there take. Local.
+    """Data on a RectDomain in the memory of a GPU of this rank, for kernels on it. Local.
 
     The domain, the indices and the views are those of an `Array`. `copy()` gives an `Array` with the same elements on
     the host, `copy_from` takes elements from anywhere; both wait for the kernels launched before, and block until the
-    elements are there. `b[p]` and `b[p] = x` move one element so, which takes as long as to move thousands. `fill` is
-    done on the device, in turn with the kernels, and does not block.
+    elements have arrived. `b[p]` and `b[p] = x` move one element so, which takes as long as to move thousands. `fill`
+    runs on the device, in turn with the kernels, and does not block.
 
     Other libraries take it without a copy by `__cuda_array_interface__` or DLPack, which order their work after the
-    kernels launched so far; `gw.on_device` goes the other way.
+    kernels launched so far; `gw.on_device` does the opposite.
 
-    Made by `GlobalArray.local` and `gw.array_at` where the memory is of kind `gw.cuda()`, and by `gw.on_device`.
+    Made by `GlobalArray.local` and `gw.array_at` if the memory is of kind `gw.cuda()`, and by `gw.on_device`.
 
     Args:
-        data: where the elements are; its axes are those of the domain.
-        domain: where they are in the array.
+        data: place of the elements; its axes are those of the domain.
+        domain: domain of the elements.
 
     Example:
         >>> import gondwana as gw                                    # doctest: +SKIP
@@ -70,17 +70,17 @@ class DeviceArray(RemoteArray):
 
     @property
     def device(self) -> int:
-        """Number of the device, as this process counts."""
+        """Number of the device in this process."""
         return self._kind.number
 
     @property
     def address(self) -> int:
-        """Where the first element lies on the device."""
+        """The address of the first element on the device."""
         return self._data.address
 
     @property
     def extent(self) -> tuple[int, int]:
-        """First address of the elements and the address behind the last one."""
+        """First address of the elements and the address after the last one."""
         low, high = self._data.bounds
         return self.address + low, self.address + high
 
@@ -91,10 +91,10 @@ class DeviceArray(RemoteArray):
 
     @property
     def pointer(self) -> GlobalPtr:
-        """Where the first element lies: rank, kind of memory, offset.
+        """The place of the first element: rank, kind of memory, offset.
 
         Raises:
-            UsageError: in memory of another library.
+            UsageError: the array is in memory of another library.
         """
         if isinstance(self._data.location.segment, Borrowed):
             raise UsageError(
@@ -114,7 +114,7 @@ class DeviceArray(RemoteArray):
     def fill(self, value: Any) -> None:
         """Set all elements to one value, after the kernels launched before. Local; does not wait.
 
-        An array as value is spread over the elements as NumPy does it; that blocks.
+        An array as value is broadcast over the elements as in NumPy; that blocks.
         """
         self._check_writable()
         if np.ndim(value):
@@ -127,7 +127,7 @@ class DeviceArray(RemoteArray):
         super().__setitem__(index, value)
 
     def numpy(self) -> NoReturn:
-        """Refuse: the processor does not reach the elements."""
+        """Refuse: the processor cannot reach the elements."""
         raise UsageError(self._out_of_reach("NumPy"))
 
     @property
@@ -198,7 +198,7 @@ class DeviceArray(RemoteArray):
 
 
 class _Untouched:
-    """Describes memory to NumPy, which does not read it."""
+    """A description of memory for NumPy, which does not read it."""
 
     def __init__(self, array: DeviceArray) -> None:
         self.__array_interface__ = {
@@ -218,14 +218,14 @@ def _shape_of(array: DeviceArray) -> np.ndarray[Any, Any]:
 class Borrowed(Segment):
     """Device memory that another library has allocated. Local to make.
 
-    Copies of this rank reach it as they reach segments; names of its elements mean nothing to other ranks.
+    Copies of this rank treat it as a segment; pointers to its elements mean nothing to other ranks.
 
     Args:
-        address: where it starts.
-        nbytes: of it.
-        device: number of the device where it lies.
+        address: address of its start.
+        nbytes: number of its bytes.
+        device: number of the device that holds it.
         readonly: whether it must not be written.
-        owner: what keeps it from being given back.
+        owner: object that keeps it allocated.
     """
 
     def __init__(self, address: int, nbytes: int, device: int, *, readonly: bool, owner: object) -> None:
@@ -242,15 +242,15 @@ class Borrowed(Segment):
         self._on_devices = {}
 
     def kind_of(self, rank: int) -> CudaKind:
-        """Return the kind of memory; there is only this rank's. Local."""
+        """Return the kind of memory, that of this rank. Local."""
         return self._own_kind
 
     def nbytes_of(self, rank: int) -> int:
-        """Return the bytes of it. Local."""
+        """Return its number of bytes. Local."""
         return self.nbytes
 
     def address_of(self, rank: int) -> int:
-        """Return 0: it is no host memory. Local."""
+        """Return 0: it is not host memory. Local."""
         return 0
 
 
@@ -267,13 +267,13 @@ def borrow(
     """Return elements in device memory of another library. Local, no copy.
 
     Args:
-        address: of the first element.
-        shape: elements along each axis.
-        strides: bytes from one to the next along each axis, of any sign.
+        address: address of the first element.
+        shape: number of elements along each axis.
+        strides: bytes from an element to the next along each axis, of any sign.
         dtype: type of an element.
-        device: number of the device where they lie.
+        device: number of the device that holds them.
         readonly: whether they must not be written.
-        owner: what keeps the memory from being given back.
+        owner: object that keeps the memory allocated.
     """
     low, high = bounds(shape, strides, dtype.itemsize)
     memory = Borrowed(address + low, high - low, device, readonly=readonly, owner=owner)

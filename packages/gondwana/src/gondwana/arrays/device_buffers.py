@@ -1,7 +1,7 @@
-"""Buffers of collectives in the memory of devices: `teams` is given host memory in their place, and copies here.
+"""Buffers of collectives in the memory of devices: `teams` gets host memory in their place; the copies are made here.
 
 The host memory is as large as the buffer. In pieces, MPI might combine elements in another order than those of an array
-on the host; so the results have the same bits.
+on the host; as a whole, the results have the same bits.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from gondwana.transfer.box import MemoryOrder, StridedBox
 from gondwana.transfer.verbs import copy
 
 _MOST_PINNED = 64 << 20
-"""Bytes of pinned memory that this rank keeps for buffers; the driver copies from and to other memory in pieces."""
+"""The most bytes of pinned memory that this rank keeps for buffers; the driver copies other memory in pieces."""
 
 
 class DeviceBuffer:
-    """Host memory that takes the place of a buffer on a device of this rank: see `teams.buffers.Staging`. Local.
+    """Host memory in the place of a buffer on a device of this rank: see `teams.buffers.Staging`. Local.
 
     Args:
         box: the elements on the device, without gaps.
@@ -58,21 +58,21 @@ class DeviceBuffer:
         def done() -> bool:
             if not transfer.done():
                 return False
-            transfer.result()  # raises what has failed
+            transfer.result()  # raises the error, if any
             return True
 
         return done
 
 
 class _Pinned:
-    """Mappings that buffers use again and again, since pinning takes longer than a copy."""
+    """Mappings that buffers reuse, since pinning takes longer than a copy."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[Bytes]] = {}
         self._nbytes = 0
 
     def take(self, nbytes: int) -> Bytes | None:
-        """Return a mapping of so many bytes or more, None if there would be too many."""
+        """Return a mapping of at least `nbytes` bytes, None if the limit would be exceeded."""
         size = 1 << (nbytes - 1).bit_length()
         try:
             return self._free.setdefault(size, []).pop()
@@ -83,7 +83,7 @@ class _Pinned:
         return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
 
     def give(self, mapping: Bytes) -> None:
-        """Take a mapping back. Called while Python collects garbage, so it takes no lock."""
+        """Take a mapping back. Called during garbage collection, so it takes no lock."""
         self._free[mapping.size].append(mapping)
 
 
@@ -91,10 +91,10 @@ _pinned = _Pinned()
 
 
 def staging_of(buffer: Any) -> DeviceBuffer | None:
-    """Return host memory for a buffer on a device of this rank, None for what lies on the host or is no array.
+    """Return host memory for a buffer on a device of this rank, None for other objects. Local.
 
     Raises:
-        UsageError: it belongs to another rank, has gaps, or is a pointer.
+        UsageError: the buffer belongs to another rank, has gaps, or is a pointer.
     """
     box = _box_of(buffer)
     if box is None or box.pointer is None or box.location.kind.host:
@@ -112,7 +112,7 @@ def staging_of(buffer: Any) -> DeviceBuffer | None:
 
 
 def _order_of(box: StridedBox) -> MemoryOrder | None:
-    """The memory order of elements without gaps; None: there are gaps, or the axes are in another order."""
+    """The memory order of elements without gaps; None if there are gaps, or the axes are in another order."""
     if box.offsets() is not None:
         return None
     if box.contiguous:

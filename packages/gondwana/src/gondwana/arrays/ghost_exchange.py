@@ -12,22 +12,22 @@ from gondwana.transfer.plans.pairs import Copies, Pair
 from gondwana.transfer.plans.plan import Plan
 
 Exchange = Plan
-"""What `exchange` returns."""
+"""The result of `exchange`."""
 _Key: TypeAlias = tuple[int | bool, ...]
-"""What distinguishes the calls of `exchange`: its options, then the arrays in their order, by their `id`."""
+"""The key of a call of `exchange`: its options, then the arrays in their order, by their `id`."""
 
 
 def ghost_copies(arrays: tuple[GlobalArray, ...], corners: bool, ready: bool) -> Copies:
-    """Return what this rank has to do with the ghosts of all. Local.
+    """Return the copies of this rank for the ghosts of all. Local.
 
     Args:
-        arrays: of one team.
+        arrays: arrays of one team.
         corners: see `exchange`.
         ready: see `exchange`.
     """
     team = arrays[0].team
     owners = {piece.owner for array in arrays for piece in array.layout.pieces(team.rank, corners=corners)}
-    # Ghosts are as wide everywhere, so this rank owns ghosts of those who own its.
+    # Ghosts have the same width everywhere, so the owners of this rank's ghosts have ghosts that it owns.
     neighbours = sorted(owners - {team.rank})
     outgoing = {rank: _between(arrays, corners, team.rank, rank) for rank in (team.rank, *neighbours)}
     incoming = {rank: _between(arrays, corners, rank, team.rank) for rank in neighbours}
@@ -55,15 +55,14 @@ def exchange(*arrays: GlobalArray, corners: bool = False, ready: bool = False) -
     """Start to fill the ghosts of arrays from the cells of the neighbours. Collective over their team; does not wait.
 
     The first call for these arrays makes a plan (blocking); later calls cost microseconds. Between the call and
-    `wait()` of what it returns, this rank may read and write everything but the ghosts and may not change its own
-    cells; `.inner` is what can be computed meanwhile. After `wait()` the ghosts are there and the cells may change.
+    `wait()` of its result, this rank may read and write everything but the ghosts and may not change its own cells;
+    `.inner` is the part that can be computed meanwhile. After `wait()` the ghosts are filled and the cells may change.
     Neighbours may need this rank's `wait()` to finish theirs: call it before anything else that waits for them. On GPUs
     that holds for the kernels launched before, between and after: the device keeps the order, `exchange` and `wait` do
     not wait for it.
 
     Several arrays in one call share handshakes and messages. All ranks give the same arrays, in the first call in the
-    same order. Ghosts outside of a domain that is not periodic keep what
-    they have.
+    same order. Ghosts outside of a domain that is not periodic keep their values.
 
     Args:
         *arrays: global arrays of one team, of any shapes, dtypes and ghost widths.
@@ -71,11 +70,11 @@ def exchange(*arrays: GlobalArray, corners: bool = False, ready: bool = False) -
             stencils with neighbours along the axes only do not need them.
         ready: promise that when a rank starts this exchange, its neighbours neither read nor write their ghosts any
             more; these may then change before their own rank calls. It saves a handshake on a node, as MPI's ready mode
-            does, and changes nothing elsewhere. The promise holds where the ghosts of two arrays are exchanged in
+            does, and changes nothing elsewhere. The promise holds if the ghosts of two arrays are exchanged in
             turns, and a rank starts each exchange after its work with the ghosts of the one before.
 
     Returns:
-        What is under way: `wait()` for it before the next exchange of the same arrays.
+        The exchange under way: call its `wait()` before the next exchange of the same arrays.
 
     Raises:
         UsageError: no arrays, an array twice, different teams; in the first call also other arrays, another order or
@@ -105,7 +104,7 @@ def exchange(*arrays: GlobalArray, corners: bool = False, ready: bool = False) -
 
 
 def _of_other_order(arrays: tuple[GlobalArray, ...], key: _Key) -> Exchange | None:
-    """Return the plan of these arrays in another order: other ranks may keep to that."""
+    """Return the plan of these arrays in another order: other ranks may use that order."""
     for array in arrays:
         for known, plan in array.exchanges.items():
             if known[:2] == key[:2] and sorted(known[2:]) == sorted(key[2:]):

@@ -1,6 +1,6 @@
 """`GlobalArray`: one array over the ranks of a team, a block with ghosts on each.
 
-How the block of a rank lies in its part of the segment (`BlockMemory`) is a pure value: every rank knows it for all.
+The place of a rank's block in its part of the segment (`BlockMemory`) is a pure value, known to every rank for all.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LINE = 128
 """Bytes that a device moves at once: rows of cells start on a multiple of them."""
 
 _SECTOR = 32
-"""The least that a device moves. Rows of a few lines start on a multiple of it, or padding would waste much memory."""
+"""Fewest bytes that a device moves. Rows of a few lines start on a multiple of it, for less padding."""
 
 _FEW = 4
 
@@ -58,11 +58,11 @@ class GlobalArray:
     Kernels take a global array for its local part.
 
     Args:
-        layout: how the domain is divided.
-        dtype: of an element.
-        team: the ranks.
-        kind: of this rank's memory.
-        **contents: further values that are to be the same on all ranks, by their names in messages.
+        layout: division of the domain.
+        dtype: type of an element.
+        team: the ranks that share it.
+        kind: kind of this rank's memory.
+        **contents: further values that must be the same on all ranks, by their names in messages.
 
     Example:
         >>> import gondwana as gw
@@ -127,12 +127,12 @@ class GlobalArray:
 
     @functools.cached_property
     def kinds(self) -> tuple[MemoryKind, ...]:
-        """Where the block of each rank lies."""
+        """The memory kind of the block of each rank."""
         return tuple(map(self._segment.kind_of, range(self.team.size)))
 
     @property
     def label(self) -> str:
-        """A name of the array in messages, the same on all ranks: the number of its memory, and what it holds.
+        """A name of the array in messages, the same on all ranks: the number of its memory, its shape and its dtype.
 
         Memory is numbered as it is made, so ranks that make arrays in different orders have different labels for them.
         """
@@ -167,7 +167,7 @@ class GlobalArray:
         """This rank's cells with the ghosts around them: an `Array` in host memory, a `DeviceArray` on a GPU.
 
         Raises:
-            UsageError: they are in other memory.
+            UsageError: the block is in other memory.
         """
         block = self.block(self.team.rank)
         if not isinstance(block, Array | DeviceArray):
@@ -182,13 +182,13 @@ class GlobalArray:
 
         An `Array` if loads and stores of this rank reach them (host memory of this node), a `DeviceArray` if they are
         this rank's on a GPU, else a `RemoteArray`. The order of accesses by several ranks is the caller's: `exchange`,
-        signals or `team.barrier()`; `gw.synchronize()` before them, where kernels on GPUs have written.
+        signals or `team.barrier()`; call `gw.synchronize()` before them if kernels on GPUs have written.
 
         Args:
-            rank: of the team.
+            rank: rank of the team.
 
         Raises:
-            UsageError: there is no such rank.
+            UsageError: the rank does not exist.
 
         Example:
             >>> import gondwana as gw
@@ -200,7 +200,7 @@ class GlobalArray:
             segment = self._segment
             if segment.closed:
                 raise UsageError(f"{self!r} was closed: call close() after the last use, or keep views of its blocks")
-            first = segment.pointer(rank, self.dtype)  # there is such a rank
+            first = segment.pointer(rank, self.dtype)  # checks the rank
             memory = _memory(self.layout, rank, self.dtype, segment.kind_of(rank))
             pointer = moved(first, memory.offset)
             self._blocks[rank] = ArrayReference(pointer, self.layout.held(rank), memory.strides).array()
@@ -223,13 +223,13 @@ class GlobalArray:
         """Return all cells, without ghosts, as one ndarray. Collective over team; blocks.
 
         Args:
-            root: the rank that gets it; None: every rank.
+            root: rank that gets it; None: every rank.
 
         Returns:
             The array, of shape `domain.shape`; None on ranks other than `root`.
 
         Raises:
-            UsageError: there is no such rank.
+            UsageError: the rank does not exist.
         """
         if root is not None and root not in range(self.team.size):
             raise UsageError(
@@ -261,16 +261,16 @@ class GlobalArray:
         """Return the sum of all cells, without ghosts, or the sums along axes. Collective over team; blocks.
 
         Args:
-            axis: along which to add, or a tuple of such, as in NumPy; None: all.
+            axis: axis along which to add, or a tuple of axes, as in NumPy; None: all.
 
         Returns:
-            Without `axis` the exact sum, of floats rounded once to float64 (of complex numbers each part): the same
+            Without `axis` the exact sum, for floats rounded once to float64 (for complex numbers each part): the same
             bits on any number of ranks, threads and devices. A Python int for integers and booleans, however large; NaN
             if a cell is NaN or if there are infinities of both signs. With `axis` an ndarray on every rank, with the
-            axes that are left: of int64, float64 or complex128, where last bits depend on the division over ranks.
+            remaining axes: of int64, float64 or complex128, where last bits depend on the division over ranks.
 
         Raises:
-            UsageError: there is no such axis.
+            UsageError: an axis does not exist.
 
         Example:
             >>> import gondwana as gw
@@ -291,7 +291,7 @@ class GlobalArray:
             axis: as for `sum`: the smallest along axes, an ndarray of the dtype of the cells on every rank.
 
         Raises:
-            UsageError: the array is complex or has no cells, or there is no such axis; raised by every rank before any
+            UsageError: the array is complex or has no cells, or an axis does not exist; raised by every rank before any
                 communication.
         """
         return array_reductions.extreme(self, "min") if axis is None else array_reductions.along(self, "min", axis)
@@ -307,7 +307,7 @@ class GlobalArray:
             axis: as for `sum`: the largest along axes, an ndarray of the dtype of the cells on every rank.
 
         Raises:
-            UsageError: the array is complex or has no cells, or there is no such axis; raised by every rank before any
+            UsageError: the array is complex or has no cells, or an axis does not exist; raised by every rank before any
                 communication.
         """
         return array_reductions.extreme(self, "max") if axis is None else array_reductions.along(self, "max", axis)
@@ -323,7 +323,7 @@ class GlobalArray:
             axis: as for `sum`.
 
         Raises:
-            UsageError: the array has no cells, or there is no such axis; raised by every rank before any communication.
+            UsageError: the array has no cells, or an axis does not exist; raised by every rank before communication.
         """
         mean: float | complex | np.ndarray[Any, Any] = array_reductions.mean(self, axis)
         return mean
@@ -332,12 +332,12 @@ class GlobalArray:
         """Return the Euclidean norm of all cells, without ghosts. Collective over team; blocks.
 
         The squares are computed in float64 and added exactly: the same bits on any number of ranks, threads and
-        devices. Infinite where a square overflows, beyond 1.3e154; NaN if a cell is NaN.
+        devices. Infinite if a square overflows, beyond 1.3e154; NaN if a cell is NaN.
         """
         return array_reductions.norm(self)
 
     def close(self) -> None:
-        """Release the memory of this rank. Local; views that exist stay valid."""
+        """Release the memory of this rank. Local; existing views stay valid."""
         self.exchanges.clear()
         self._blocks.clear()
         self.__dict__.pop("local", None)
@@ -382,19 +382,19 @@ class GlobalArray:
 
 
 def _memory(layout: Layout, rank: int, dtype: np.dtype[Any], kind: MemoryKind) -> BlockMemory:
-    """How the block of a rank lies in memory of a kind."""
+    """The place of a rank's block in memory of a kind."""
     lay = BlockMemory.without_gaps if kind.host else BlockMemory.on_lines
     return lay(layout, rank, dtype.itemsize)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockMemory:
-    """Where the cells and ghosts of a block are.
+    """The place of the cells and ghosts of a block.
 
     Attributes:
-        offset: bytes from the start of the rank's part to the first of them.
-        strides: bytes from one to the next along each axis.
-        nbytes: of the whole part.
+        offset: bytes from the start of the rank's part to the first cell.
+        strides: bytes from a cell to the next along each axis.
+        nbytes: bytes of the whole part.
     """
 
     offset: int
@@ -403,11 +403,11 @@ class BlockMemory:
 
     @classmethod
     def without_gaps(cls, layout: Layout, rank: int, item: int) -> BlockMemory:
-        """Return how a block lies in host memory. Local.
+        """Return the place of a block in host memory. Local.
 
         Args:
-            layout: of the array.
-            rank: whose block.
+            layout: layout of the array.
+            rank: rank that has the block.
             item: bytes of an element.
         """
         shape = layout.held(rank).shape
@@ -415,7 +415,7 @@ class BlockMemory:
 
     @classmethod
     def on_lines(cls, layout: Layout, rank: int, item: int) -> BlockMemory:
-        """Return how a block lies in the memory of a device. Local; arguments as for `without_gaps`.
+        """Return the place of a block in the memory of a device. Local; arguments as for `without_gaps`.
 
         The first owned cell of each row along the contiguous axis starts a line, with the ghosts before it; rows are
         whole lines. So threads that write one row fill whole lines, and rows on both sides of a face are copied in the

@@ -1,11 +1,11 @@
 """Arrays of other libraries, without a copy: DLPack and `__cuda_array_interface__`, with the order of streams.
 
-DLPack is spoken here for memory of GPUs; NumPy speaks it for that of the host (see docs/design/014-cuda-memory.md).
-Capsules have the description of memory that libraries hand each other; ctypes makes and reads them. Both forms of the
+DLPack is implemented here for memory of GPUs, by NumPy for that of the host (see docs/design/014-cuda-memory.md).
+Capsules contain the description of memory that libraries exchange; ctypes makes and reads them. Both forms of the
 protocol are supported: the versioned one, which can mark memory read-only, and the older one. An exported capsule keeps
 the memory that it describes alive until its consumer calls the deleter in it, or, if it is never consumed, until the
-next one is exported. (A destructor of capsules cannot be Python: it may run in the middle of an exception.) A consumed
-capsule is renamed, so that it is consumed once, and its memory is released when what `take` returned is dropped.
+next one is exported. (A destructor of capsules cannot be Python: it may run while an exception is handled.) A consumed
+capsule is renamed, so that it is consumed once, and its memory is released when the `Loan` from `take` is dropped.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from gondwana.gpu.driver import driver
 from gondwana.transfer.box import contiguous_strides
 
 _LEGACY = 1
-"""The handle of the stream that other libraries use unless they are told otherwise."""
+"""The handle of the stream that other libraries use by default."""
 
 _STREAMS = 3
-"""Version of `__cuda_array_interface__` from which on it names the stream that writes its memory."""
+"""First version of `__cuda_array_interface__` that names the stream that writes its memory."""
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 """Types of devices."""
@@ -56,17 +56,17 @@ _ALONE = 2
 
 
 def from_dlpack(data: Any, domain: RectDomain | None = None) -> Array | DeviceArray:
-    """Return an array on the memory of any object that speaks DLPack: of NumPy, CuPy, PyTorch, ... Local, no copy.
+    """Return an array on the memory of any object with DLPack: of NumPy, CuPy, PyTorch, ... Local, no copy.
 
-    Memory of a GPU gives a `DeviceArray`; kernels launched from now on come after what the other library has put on its
-    stream.
+    Memory of a GPU gives a `DeviceArray`; kernels launched from now on come after the present work of the other
+    library on its stream.
 
     Args:
-        data: has `__dlpack__` and `__dlpack_device__`.
-        domain: where its elements are; default: from the origin.
+        data: object with `__dlpack__` and `__dlpack_device__`.
+        domain: domain of its elements; default: from the origin.
 
     Raises:
-        UsageError: the memory is of another kind of device, or its elements are of no known type.
+        UsageError: the memory is of another kind of device, or the type of its elements is unknown.
 
     Example:
         >>> import gondwana as gw, numpy as np
@@ -89,18 +89,18 @@ def from_dlpack(data: Any, domain: RectDomain | None = None) -> Array | DeviceAr
 def on_device(data: Any, domain: RectDomain | None = None, *, device: int | None = None) -> DeviceArray:
     """Return an array on GPU memory of another library: of CuPy, PyTorch, Numba, ... Local, no copy.
 
-    Kernels launched from now on come after what the other library has put on its stream. The other way, it orders its
-    work after our kernels if it takes the array anew (`cupy.asarray(a)`, `torch.from_dlpack(a)`); else call
-    `gw.synchronize()` first. And work that it starts on the memory later is not known here: call `on_device` again, or
-    synchronize its stream.
+    Kernels launched from now on come after the present work of the other library on its stream. In the opposite
+    direction, the library orders its work after our kernels if it takes the array anew (`cupy.asarray(a)`,
+    `torch.from_dlpack(a)`); else call `gw.synchronize()` first. Later work of the library on the memory is not known
+    here: call `on_device` again, or synchronize its stream.
 
     Args:
-        data: speaks DLPack or has `__cuda_array_interface__`.
-        domain: where its elements are; default: from the origin.
-        device: number of the device where they lie, needed if `data` does not say it and this process sees several.
+        data: object with DLPack or `__cuda_array_interface__`.
+        domain: domain of its elements; default: from the origin.
+        device: number of the device that holds them, needed if `data` lacks it and this process sees several.
 
     Raises:
-        UsageError: the memory is not that of a GPU, the number is missing, or the elements are of no known type.
+        UsageError: the memory is not that of a GPU, the number is missing, or the type of the elements is unknown.
 
     Example:
         >>> import cupy, gondwana as gw                                  # doctest: +SKIP
@@ -121,10 +121,10 @@ def on_device(data: Any, domain: RectDomain | None = None, *, device: int | None
 
 
 def _ask(data: Any, stream: int) -> Any:
-    """A capsule of GPU memory whose contents a stream of ours waits for."""
+    """A capsule of GPU memory; a stream of ours waits for its contents."""
     try:
         return data.__dlpack__(stream=stream, max_version=(1, 0))
-    except TypeError:  # older libraries know no versions
+    except TypeError:  # older libraries have no versions
         return data.__dlpack__(stream=stream)
 
 
@@ -153,7 +153,7 @@ def _by_interface(data: Any, interface: dict[str, Any], domain: RectDomain | Non
 
 
 def cuda_array_interface(array: DeviceArray) -> dict[str, Any]:
-    """Return how CUDA libraries see an array: version 3, so that they wait for our kernels. Local."""
+    """Return an array for CUDA libraries: in version 3, so that they wait for our kernels. Local."""
     return {
         "shape": array.shape,
         "typestr": array.dtype.str,
@@ -171,14 +171,14 @@ def to_dlpack(
     wanted: tuple[int, int] | None,
     copy: bool | None,
 ) -> Any:
-    """Return a capsule of an array: what `__dlpack__` does. Local.
+    """Return a capsule of an array, for `__dlpack__`. Local.
 
     Args:
-        array: in memory of a GPU.
-        stream: of the taker, which is made to wait for our kernels; None: the legacy default stream, -1: none.
-        version: the newest that the taker knows; None: the form without.
-        wanted: type and number of the device on which the taker wants it; None: where it is.
-        copy: whether a copy is wanted; None: only if there must be one.
+        array: array in memory of a GPU.
+        stream: stream of the consumer, which will wait for our kernels; None: the legacy default stream, -1: none.
+        version: newest version that the consumer knows; None: the unversioned form.
+        wanted: type and number of the device that the consumer wants; None: the present one.
+        copy: whether a copy is wanted; None: only if necessary.
 
     Raises:
         BufferError: the request cannot be met.
@@ -237,12 +237,12 @@ _USED: dict[_Form, bytes] = {_Managed: b"used_dltensor", _Versioned: b"used_dlte
 
 
 class Elements(NamedTuple):
-    """What a capsule describes.
+    """The contents of a capsule.
 
     Attributes:
-        address: of the first element.
-        shape: elements along each axis.
-        strides: bytes from one to the next along each axis.
+        address: address of the first element.
+        shape: number of elements along each axis.
+        strides: bytes from an element to the next along each axis.
         dtype: type of an element.
         device: type of the device and its number.
         readonly: whether they must not be written.
@@ -265,7 +265,7 @@ class Loan:
 
 
 class _Given(NamedTuple):
-    """What is kept alive for the consumer of a capsule."""
+    """Objects that are kept alive for the consumer of a capsule."""
 
     capsule: Any
     name: bytes
@@ -273,16 +273,16 @@ class _Given(NamedTuple):
 
 
 _given: dict[int, _Given] = {}
-"""By the address of the structure."""
+"""Given objects by the address of the structure."""
 
 
 def give(elements: Elements, owner: object, version: tuple[int, int] | None) -> Any:
     """Return a capsule. Local.
 
     Args:
-        elements: what it describes.
-        owner: what keeps them alive.
-        version: the newest that its consumer knows; None: the older form.
+        elements: contents of the capsule.
+        owner: object that keeps the elements alive.
+        version: newest version that its consumer knows; None: the older form.
 
     Raises:
         BufferError: the older form cannot mark memory read-only.
@@ -312,10 +312,10 @@ def give(elements: Elements, owner: object, version: tuple[int, int] | None) -> 
 
 
 def take(capsule: Any) -> tuple[Elements, Loan]:
-    """Return what a capsule describes, and what keeps it alive. Local; the capsule is used up.
+    """Return the contents of a capsule, and the loan that keeps them alive. Local; the capsule is used up.
 
     Raises:
-        UsageError: it is no capsule of DLPack, was used before, or is of a version or of elements that are not known.
+        UsageError: the capsule is not one of DLPack, was used before, or has an unknown version or type of elements.
     """
     forms: tuple[_Form, ...] = (_Versioned, _Managed)
     form = next((form for form in forms if _is_valid(id(capsule), _NAMES[form])), None)
@@ -349,7 +349,7 @@ def _read(tensor: _Tensor, readonly: bool) -> Elements:
 
 
 def _forget(address: int) -> None:
-    """Called by the consumer of a capsule when it no longer uses the memory."""
+    """Release an object. Called by the consumer of its capsule when it no longer uses the memory."""
     _given.pop(address, None)
 
 

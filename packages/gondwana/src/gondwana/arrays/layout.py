@@ -1,4 +1,4 @@
-"""How a domain is divided over ranks, and which ghost cells come from where. Pure values, the same on every rank."""
+"""The division of a domain over ranks, and the sources of its ghost cells. Pure values, the same on every rank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gondwana.errors import UsageError
 T = TypeVar("T")
 
 Division = Literal["balanced", "ceil"]
-"""How an axis is cut: sizes differ by one at most, or all blocks are as large as the first but those at the end."""
+"""How an axis is cut: sizes differ by one at most, or all blocks but those at the end are as large as the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Layout:
         ghost: ghost cells on both sides of each axis.
         periodic: whether an axis closes on itself.
         order: memory order of the blocks.
-        division: how an axis is cut.
+        division: division of the axes.
 
     Example:
         >>> import gondwana as gw
@@ -92,7 +92,7 @@ class Layout:
 
         Args:
             domain: all cells: a dense RectDomain, or a shape (from the origin).
-            ranks: how many share it, one block each.
+            ranks: number of ranks that share it, one block each.
             ghost: ghost cells around each block, one width or one an axis.
             periodic: whether the domain closes on itself, for all axes or one an axis.
             grid: blocks along each axis, their product the number of ranks; default: the grid that leaves fewest ranks
@@ -134,7 +134,7 @@ class Layout:
         return cls(box, blocks, widths, closed, order, division)
 
     def place(self, rank: int) -> tuple[int, ...]:
-        """Return where the block of a rank is in the grid."""
+        """Return the place of a rank's block in the grid."""
         place = []
         for count in reversed(self.grid):
             rank, coordinate = divmod(rank, count)
@@ -176,15 +176,15 @@ class Layout:
         return owned if owned.is_empty else owned.accrete(self.ghost)
 
     def pieces(self, rank: int, *, corners: bool) -> list[Piece]:
-        """Return where the ghost cells of a rank come from.
+        """Return the sources of a rank's ghost cells.
 
         Blocks thinner than the ghosts have several owners along an axis, and a small periodic domain may come around
-        more than once; ghosts outside of a domain that is not periodic come from nowhere.
+        more than once; ghosts outside of a domain that is not periodic have no source.
 
         Args:
-            rank: whose ghosts.
-            corners: with the cells that lie outside along several axes (all 26 neighbours in three dimensions), else
-                faces only.
+            rank: rank that has the ghosts.
+            corners: True: with the cells that lie outside along several axes (all 26 neighbours in three dimensions);
+                False: faces only.
         """
         if self.owned(rank).is_empty:
             return []
@@ -254,13 +254,13 @@ class Layout:
         return larger + (distance - larger * (small + 1)) // small
 
     def _sizes(self, axis: int) -> tuple[int, int]:
-        """Cells of a block along an axis, and how many of the first blocks have one more."""
+        """Cells of a block along an axis, and the number of first blocks that have one more."""
         length, count = self.domain.shape[axis], self.grid[axis]
         return divmod(length, count) if self.division == "balanced" else (-(-length // count), 0)
 
 
 STRIDED_FACE = 4.0
-"""What a cell of a face across the contiguous axis costs, against one of another face: each has its own cache line."""
+"""Cost of a cell of a face across the contiguous axis, against one of another face: each has its own cache line."""
 
 
 @functools.cache
@@ -269,7 +269,7 @@ def best_grid(shape: tuple[int, ...], ranks: int, ghost: tuple[int, ...], order:
 
     Args:
         shape: cells along each axis.
-        ranks: blocks in all.
+        ranks: number of all blocks.
         ghost: ghost width of each axis.
         order: memory order: cutting the contiguous axis is dearer, since its faces are strided.
     """

@@ -19,13 +19,13 @@ from gondwana.transfer.box import contiguous_strides, strided
 
 @dataclass(frozen=True, slots=True)
 class ArrayReference:
-    """The name of an array in a segment: where its elements lie, and their domain. Local; can be pickled and sent.
+    """The name of an array in a segment: the place of its elements, and their domain. Local; can be pickled and sent.
 
     Arrays themselves are pickled by value; a reference gives another rank access to the same elements.
 
     Attributes:
-        pointer: to the first element.
-        domain: where the array has elements.
+        pointer: pointer to the first element.
+        domain: domain of the elements.
         strides: bytes from an element to the next along each axis.
 
     Example:
@@ -49,7 +49,7 @@ class ArrayReference:
             a `RemoteArray`.
 
         Raises:
-            UsageError: an element is not inside the segment, or there is not one stride for each axis.
+            UsageError: an element is not inside the segment, or the number of strides is not that of the axes.
         """
         box = strided(self.pointer, self.domain.shape, self.strides)
         if box.memory is None:
@@ -65,8 +65,8 @@ def array_at(pointer: GlobalPtr, domain: RectDomain | PointLike, *, order: Memor
     """Return the array whose elements lie in a segment from a pointer on, without gaps. Local, no copy.
 
     Args:
-        pointer: to the first element, of any rank and kind of memory; its dtype is that of the array.
-        domain: where the array has elements, or its shape.
+        pointer: pointer to the first element, on any rank and in any kind of memory; its dtype is that of the array.
+        domain: domain of the elements, or the shape of the array.
         order: "C" (last axis contiguous) or "F" (first axis contiguous).
 
     Returns:
@@ -89,18 +89,18 @@ def array_at(pointer: GlobalPtr, domain: RectDomain | PointLike, *, order: Memor
 
 
 def share(array: DomainArray | None, team: Team = world) -> list[Array | RemoteArray | None]:
-    """Return the arrays that the ranks of a team give, by rank: Titanium's `exchange`. Collective over team; blocks.
+    """Return the arrays that the ranks of a team share, by rank: Titanium's `exchange`. Collective over team; blocks.
 
     No element moves: every rank gets access to the arrays of the others, to read and write one-sidedly. Each is an
     `Array` if its rank is on this node, else a `RemoteArray`.
 
     Args:
-        array: of this rank, or a view, of any domain and dtype, in a segment (a block of a global array, or made by
-            `array_at`); None for a rank that has none to give.
+        array: array of this rank, or a view, of any domain and dtype, in a segment (a block of a global array, or made
+            by `array_at`); None for a rank without one.
         team: the ranks that share; each must be in the teams of the segments of all arrays.
 
     Raises:
-        UsageError: an array is in private memory, or in a segment that some rank of the team has no part in (raised by
+        UsageError: an array is in private memory, or in a segment in which a rank of the team has no part (raised by
             every rank).
 
     Example:

@@ -21,15 +21,15 @@ class RemoteArray(DomainArray):
 
     It has the domain, the views and the copies of an `Array`, but no load or store of this rank reaches its elements:
     they move one-sidedly, without any action of the rank that holds them. `copy_from`, `copy`, `fill`, assignments and
-    `b[p]` block until the elements are there; `copy_from_async` does not. Compiled code and NumPy take copies:
+    `b[p]` block until the elements have arrived; `copy_from_async` does not. Compiled code and NumPy take copies:
     `kernel(domain, b.copy())`.
 
     Made by `GlobalArray.block`, `gw.array_at`, `gw.share` and `reference().array()`. The order of accesses by several
     ranks is the caller's.
 
     Args:
-        data: where the elements are; its axes are those of the domain.
-        domain: where they are in the array.
+        data: place of the elements; its axes are those of the domain.
+        domain: domain of the elements.
     """
 
     __slots__ = ()
@@ -43,15 +43,15 @@ class RemoteArray(DomainArray):
 
     @property
     def pointer(self) -> GlobalPtr:
-        """Where the first element lies: rank, kind of memory, offset."""
+        """The place of the first element: rank, kind of memory, offset."""
         return self._data.location
 
     def __gondwana_box__(self) -> StridedBox:
-        """Where the elements are, for `gw.copy`."""
+        """The place of the elements, for `gw.copy`."""
         return self._data
 
     def copy(self) -> Array:
-        """Return an array of its own with the same elements and memory order, in private memory. Blocks: a get."""
+        """Return a new array with the same elements and memory order, in private memory. Blocks: a get."""
         fortran = self.ndim > 1 and abs(self.strides[0]) < abs(self.strides[-1])
         here = Array.empty(self._domain, self.dtype, order="F" if fortran else "C")
         copy(self, here).wait()
@@ -92,11 +92,11 @@ class RemoteArray(DomainArray):
         raise UsageError(self._out_of_reach("NumPy"))
 
     def __gondwana_array__(self) -> Any:
-        """A kernel needs an array that the processor reaches."""
+        """Refuse: a kernel needs an array that the processor reaches."""
         raise UsageError(self._out_of_reach("a kernel"))
 
     def __gondwana_argument__(self) -> Any:
-        """Compiled code needs an array that the processor reaches."""
+        """Refuse: compiled code needs an array that the processor reaches."""
         raise UsageError(self._out_of_reach("compiled code"))
 
     def _out_of_reach(self, who: str) -> str:

@@ -1,4 +1,4 @@
-"""The help of ``gondwana``, which lists the commands of each package apart."""
+"""The help of ``gondwana``, which lists the commands of each package separately."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ class Commands(TyperGroup):
             source = programs.added(programs.COMMANDS)[name].dist
             packages.setdefault(f"Commands of {'another package' if source is None else source.name}", []).append(name)
         for package, names in packages.items():
-            with formatter.section(package):  # which continues what is too long for a line on the next one
+            with formatter.section(package):  # which continues lines that are too long on the next one
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=1000)) for name in names])

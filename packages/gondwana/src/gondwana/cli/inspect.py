@@ -1,4 +1,4 @@
-"""``gondwana inspect``: what the compiler makes of a kernel or a function, for arguments of types that users write."""
+"""``gondwana inspect``: the compiler's output for a kernel or a function, for arguments of types that users write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gondwana.errors import UsageError
 from gondwana.kernels.foreach_kernels import Kernel
 
 HOPPER = (9, 0)
-"""The compute capability for which PTX is made where there is no GPU."""
+"""The compute capability for which PTX is made without a GPU."""
 
 _MODULE = "__inspected__"
 """Name of a module that is given by its file, which may have the name of another."""
@@ -170,13 +170,13 @@ def arguments_of(function: Any, module: ModuleType, texts: list[str], order: str
     """Return arguments for `gw.inspect`, for a kernel with the domain. Local.
 
     Args:
-        function: a kernel, or what `gw.jit` decorates.
-        module: where named tuples are looked up.
+        function: a kernel, or a function of `gw.jit`.
+        module: module in which named tuples are looked up.
         texts: the types, one for each argument.
-        order: of the arrays, "C" or "F".
+        order: memory order of the arrays, "C" or "F".
 
     Raises:
-        UsageError: one of them is not a type, or a kernel gets no array, so that its domain is not known.
+        UsageError: a text is not a type, or a kernel gets no array, so that its domain is not known.
     """
     is_kernel = isinstance(function, Kernel)
     domains: list[RectDomain] = []

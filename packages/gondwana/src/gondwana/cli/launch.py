@@ -37,10 +37,10 @@ FAMILIES = {
 }
 
 THREADS_PER_CORE = 8
-"""More than this are a mistake rather than a test of many ranks: the machine would hardly answer any more."""
+"""The most threads a core; more are a mistake rather than a test of many ranks, since the machine hardly answers."""
 
 UNBOUND = {"Intel MPI": {"I_MPI_PIN": "0"}, "MVAPICH": {"MV2_ENABLE_AFFINITY": "0"}}
-"""What keeps an MPI library from binding ranks itself, where the launcher's option does not."""
+"""Variables that keep an MPI library from binding ranks itself, if the launcher's option does not."""
 
 MEMORY_OF_A_RANK = 16 << 20
 """Bytes of the file through which a rank of Open MPI exchanges messages with others of its host; mostly a hole."""
@@ -53,7 +53,7 @@ HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", *HYDRA_LISTS, "PBS_NODEFILE", "L
 """Variables that name the file in which a launcher finds its hosts, one a line: Open MPI's, Hydra, PBS and LSF."""
 
 _WITHIN_STEP = {"SLURM_OVERLAP": "1"}
-"""For MPI's own launcher, which starts its part on each node by `srun`: that shares the cores of the step it is in."""
+"""For MPI's own launcher, which starts its part on each node by `srun`: that shares the cores of its step."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Command:
 
     Args:
         argv: the command and its arguments.
-        variables: the environment variables to set, beside those that are there.
-        end_signal: what makes this launcher end a job without a delay; None: there is no launcher.
-        unset: the environment variables that the job is not to have.
+        variables: environment variables to set, beside the present ones.
+        end_signal: signal that makes this launcher end a job without a delay; None: there is no launcher.
+        unset: environment variables that the job must not have.
     """
 
     argv: tuple[str, ...]
@@ -82,13 +82,13 @@ class Command:
 
 
 class _Layout(NamedTuple):
-    """How many ranks and threads are to be started, and where.
+    """The numbers of ranks and threads to start, and their places.
 
     Args:
-        ranks: in all.
-        threads: of each rank.
+        ranks: number of all ranks.
+        threads: threads of each rank.
         per_node: ranks of each node; None: the launcher decides.
-        bind: what the ranks bind themselves to; None: what the launcher does without being asked.
+        bind: unit that the ranks bind themselves to; None: the launcher's default.
     """
 
     ranks: int
@@ -110,7 +110,7 @@ def become(command: Command) -> NoReturn:
     """
     argv = command.argv
     if command.end_signal is not None:
-        # Isolated and without site: it is there as long as the job, and needs little of Python.
+        # Isolated and without site: it stays as long as the job, and needs little of Python.
         script = slurm_step.__file__ if argv[0] == slurm.SRUN else supervisor.__file__
         argv = (sys.executable, "-I", "-S", script, f"{command.end_signal:d}", *argv)
     sys.stdout.flush()
@@ -130,7 +130,7 @@ def become(command: Command) -> NoReturn:
 
 
 def cores() -> int:
-    """Return how many cores this process may use. Local."""
+    """Return the number of cores that this process may use. Local."""
     return world_cores.count()
 
 
@@ -142,7 +142,7 @@ def default_threads(ranks: int) -> int:
 
 
 def default_ranks() -> int:
-    """Return how many ranks a job has if nobody says it: those of Slurm's allocation, else one. Local."""
+    """Return the default number of ranks of a job: those of Slurm's allocation, else one. Local."""
     return slurm.ranks() if slurm.starts_ranks() else 1
 
 
@@ -161,20 +161,20 @@ def command(
     """Return the command that runs ``program`` on ``ranks`` ranks. Local: does not start it.
 
     Args:
-        ranks: how many; one rank needs no MPI, and no launcher outside of Slurm's allocations.
+        ranks: number of ranks; one rank needs no MPI, and no launcher outside of Slurm's allocations.
         program: arguments for the Python interpreter: a script and its arguments, or ``-m module ...``.
-        threads: per rank; None divides the cores.
+        threads: threads of each rank; None divides the cores.
         ranks_per_node: a divisor of the ranks; None leaves it to the launcher.
-        bind: what the ranks bind their threads to; None leaves it to the launcher.
+        bind: unit that the ranks bind their threads to; None leaves it to the launcher.
         time_limit: seconds until the watchdog reports and ends the job.
         python: the interpreter of the ranks; its mpi4py decides which launcher is used.
         variables: more environment variables for the ranks.
         oversubscribe: whether to start more than `THREADS_PER_CORE` threads a core.
 
     Raises:
-        UsageError: there are more than that, or more than this host allows; there are too few nodes, or this host
+        UsageError: the threads are more than that, or more than this host allows; the nodes are too few, or this host
             cannot bind the threads so.
-        LaunchError: this process is a rank of a job already, or there is no launcher that fits mpi4py.
+        LaunchError: this process is a rank of a job already, or no launcher fits mpi4py.
 
     Example:
         >>> from gondwana.cli.launch import command
@@ -199,11 +199,11 @@ def command(
 
 
 def as_rank(target: str, arguments: Sequence[str], *, module: bool = False) -> tuple[list[str], dict[str, str]]:
-    """Return what runs a program as `gondwana run` does: ``program`` and ``variables`` for `command`. Local.
+    """Return ``program`` and ``variables`` for `command` that run a program as `gondwana run` does. Local.
 
     Args:
         target: a module if ``module`` is true; else an application, the path of a script, or a command.
-        arguments: for the program, which gets them as they are, whatever the launcher.
+        arguments: arguments of the program, which gets them unchanged, with every launcher.
         module: whether the target is a module.
     """
     words, variables = rank_words.quote([target, *arguments])
@@ -211,11 +211,11 @@ def as_rank(target: str, arguments: Sequence[str], *, module: bool = False) -> t
 
 
 def native(ranks: int, program: Sequence[str], variables: Mapping[str, str], *, oversubscribe: bool = False) -> Command:
-    """Return the command that runs a program that is not Python on as many ranks, one thread each. Local.
+    """Return the command that runs a program that is not Python on `ranks` ranks, one thread each. Local.
 
     Args:
-        ranks: how many; one rank needs no launcher.
-        program: its words.
+        ranks: number of ranks; one rank needs no launcher.
+        program: words of its command line.
         variables: environment variables for the ranks.
         oversubscribe: as for `command`.
 
@@ -231,7 +231,7 @@ def native(ranks: int, program: Sequence[str], variables: Mapping[str, str], *, 
 
 
 def _on_hosts(ranks: int, per_node: int | None) -> int | None:
-    """Check a number of ranks a node, and return how many a host is to have; None: that is left to the launcher."""
+    """Check a number of ranks a node, and return the number for a host; None: that is left to the launcher."""
     if per_node is None:
         return None
     simulated = report.simulated_ranks_per_node()
@@ -249,7 +249,7 @@ def _on_hosts(ranks: int, per_node: int | None) -> int | None:
 
 
 def _check_hosts(layout: _Layout, nodes: int) -> None:
-    """Refuse more nodes than there are, and what this host cannot bind, if it has all ranks."""
+    """Refuse more nodes than there are, and a binding impossible on this host, if it has all ranks."""
     if layout.per_node is not None and layout.ranks > nodes * layout.per_node:
         raise UsageError(
             f"--ranks-per-node {layout.per_node}: {layout.ranks} ranks need {layout.ranks // layout.per_node} nodes, "
@@ -261,7 +261,7 @@ def _check_hosts(layout: _Layout, nodes: int) -> None:
 
 
 def _check_binding(layout: _Layout) -> None:
-    """Refuse what this host, which has all the ranks, cannot bind."""
+    """Refuse a binding that is impossible on this host, which has all the ranks."""
     if layout.bind is not None:
         binding.deal(topology.read(world_cores.own()), layout.bind, layout.ranks, layout.threads)
 
@@ -274,20 +274,20 @@ def _nodes(library: Library) -> int:
 
 
 def _host_list(library: Library) -> str:
-    """The variable that names the launcher's list of hosts, "" if there is none."""
+    """The variable that names the launcher's list of hosts, "" without one."""
     others = {"Open MPI": HYDRA_LISTS, "Intel MPI": HOST_LISTS[:1]}.get(library.vendor, HOST_LISTS[:2])
     return next((name for name in HOST_LISTS if name in os.environ and name not in others), "")
 
 
 def _listed(path: str) -> int:
-    """The number of hosts in a file; it may have one more than once, and settings and remarks behind."""
+    """The number of hosts in a file; a host may be listed more than once, followed by settings and remarks."""
     text = read_text(path, path, advice="it is the list of hosts of the job")
     lines = [line.partition("#")[0].split() for line in text.splitlines()]
     return max(1, len({words[0] for words in lines if words}))
 
 
 def _cores_of_all() -> int:
-    """The cores of all hosts of the job; those in a list have as many as this one."""
+    """The number of cores of all hosts of the job; those in a list have as many as this one."""
     if slurm.there():
         return slurm.cores() or sys.maxsize
     paths = [os.environ.get(name, "") for name in HOST_LISTS]
@@ -295,7 +295,7 @@ def _cores_of_all() -> int:
 
 
 def _check_number(ranks: int, threads: int, oversubscribe: bool) -> None:
-    """Refuse what the cores of the job's hosts cannot run."""
+    """Refuse more threads than the cores of the job's hosts can run."""
     there = _cores_of_all()
     total = ranks * threads
     most = int(Path("/proc/sys/kernel/pid_max").read_text())
@@ -320,7 +320,7 @@ def find_launcher(library: Library, python: str = sys.executable) -> str:
     The environment of the interpreter is searched first, then the place of the library, then PATH.
 
     Raises:
-        LaunchError: none of those found belongs to it.
+        LaunchError: none of the launchers found belongs to it.
     """
     names, texts = FAMILIES.get(library.vendor, (("mpiexec", "mpirun"), ("",)))
     seen = []
@@ -434,7 +434,7 @@ def _open_mpi(
 
 
 def _missing() -> dict[str, str]:
-    """Return what Open MPI's launcher wants of its environment and does not have: a home, a folder for its files."""
+    """Return the variables that Open MPI's launcher needs and lacks: a home, a folder for its files."""
     try:
         folder = tempfile.gettempdir()
     except FileNotFoundError:
@@ -450,9 +450,9 @@ def _missing() -> dict[str, str]:
 
 
 def _memory_place(ranks: int) -> str:
-    """Return where the files are to be through which the ranks of this host exchange messages.
+    """Return the folder of the files through which the ranks of this host exchange messages.
 
-    A rank is killed when it writes to such a file and there is no room left, so each has room for all of its own.
+    A rank is killed when it writes to such a file on a full disk, so it must have space for all ranks.
     """
     for place in (supervisor.SHARED_MEMORY, f"{tempfile.gettempdir()}/.", "/var/tmp/."):
         with contextlib.suppress(OSError):
@@ -471,7 +471,7 @@ def _in_slurm(
 ) -> Command:
     """The command line of `srun`, or of the MPI's own launcher if `srun` cannot start ranks of this MPI."""
     if "PMIX_MCA_psec" not in os.environ:
-        # Slurm's PMIx offers MUNGE, of which the one in the wheel knows nothing, and each rank would say so.
+        # Slurm's PMIx offers MUNGE, which the one in the wheel does not know, and each rank would report that.
         settings = {"PMIX_MCA_psec": "native", **settings}
     kind, problem = slurm.pmi(library, python, settings) if layout.ranks > 1 else ("none", "")
     if kind is None:

@@ -19,7 +19,7 @@ _PROBE = str(Path(__file__).parents[1] / "teams" / "mpi_probe.py")
 """Program that says which MPI mpi4py uses. Its package, which loads NumPy, is not needed for that."""
 
 _DECIDING = ("LD_", "MPI4PY_", "PYTHON", "I_MPI_", "MPICH_", "OPAL_")
-"""Beginnings of the names of variables that may decide which library is found."""
+"""Prefixes of variables that may decide which library is found."""
 
 
 class Library(NamedTuple):
@@ -34,11 +34,11 @@ class Library(NamedTuple):
 def mpi_library(python: str = sys.executable) -> Library:
     """Return the MPI that the mpi4py of ``python`` uses. Local.
 
-    A separate process finds it out, which takes as long as half a start of this one. So the answer is kept, for as long
-    as all that it may depend on stays as it is.
+    A separate process finds it out, which takes as long as half a start of this one. So the answer is kept while
+    everything that it may depend on is unchanged.
 
     Raises:
-        LaunchError: there is no mpi4py, or it finds no MPI library.
+        LaunchError: mpi4py is not installed, or it finds no MPI library.
     """
     seen = circumstances() if python == sys.executable else None
     folder = None if seen is None else cache_folder.cache_folder("mpi", quiet=True)
@@ -53,7 +53,7 @@ def mpi_library(python: str = sys.executable) -> Library:
 
 
 def ask(python: str) -> Library:
-    """Return the same, found out now. Local: runs a separate process, which starts no MPI.
+    """Return the same without the kept answer. Local: runs a separate process, which starts no MPI.
 
     Raises:
         LaunchError: as for `mpi_library`.
@@ -74,9 +74,9 @@ def ask(python: str) -> Library:
 
 
 def circumstances() -> list[str] | None:
-    """Return what the MPI may depend on, as far as this process sees it; None: it finds no mpi4py. Local.
+    """Return the facts that the MPI may depend on, as far as this process sees them; None if it finds no mpi4py. Local.
 
-    An installation changes the folders in which packages and libraries are, or what the system knows of libraries.
+    An installation changes the folders of packages and libraries, or the system's list of libraries.
     """
     spec = PathFinder.find_spec("mpi4py")
     if spec is None or spec.origin is None:
@@ -89,7 +89,7 @@ def circumstances() -> list[str] | None:
 
 
 def _kept(file: Path, seen: list[str] | None) -> Library | None:
-    """The library that an earlier process has found in the same circumstances, None if none has."""
+    """The library that an earlier process has found in the same circumstances, None without one."""
     try:
         then, found, state = json.loads(cache_folder.read(file) or b"")
         library = Library(*found)
@@ -99,7 +99,7 @@ def _kept(file: Path, seen: list[str] | None) -> Library | None:
 
 
 def _state(path: str) -> str:
-    """A file or a folder with what changes when it does."""
+    """A file or a folder with values that change when it does."""
     try:
         status = os.stat(path)
     except OSError:

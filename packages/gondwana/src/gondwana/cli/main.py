@@ -16,10 +16,10 @@ from gondwana.runtime import beginning, exits, tracing
 HELP = "Run parallel Python programs on many ranks, show their data, and measure them beside C."
 
 PASS_THE_REST_ON = ("run", "warmup", "inspect")
-"""Commands for which options after the first argument belong to what that names."""
+"""Commands whose first argument names a program, to which later options belong."""
 
 BROKEN_PIPE = 128 + signal.SIGPIPE
-"""Exit status where nobody reads on, as behind `| head`: that of programs which the signal ends."""
+"""Exit status if the output has no reader any more, as behind `| head`: that of programs ended by the signal."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,18 +31,18 @@ def main() -> None:
     """Run the command line; an error of use, data or disk is one line and a status. Local."""
     if tracing.recorder is not None:
         tracing.recorder.withdraw()
-    sys.argv[0] = "gondwana"  # results have it in their `command`, and not where it is installed
+    sys.argv[0] = "gondwana"  # results have it in their `command`, not the path of its installation
     status = _status()
     problem = exits.flush()
-    # The command itself may have found that out, and said it.
+    # The command itself may have found and reported the error.
     sys.exit(_unwritten(problem) if problem is not None and status in (0, BROKEN_PIPE) else status)
 
 
 def application(only: str | None = None) -> typer.Typer:
-    """Return the command with all that is below it. Local.
+    """Return the command with all its subcommands. Local.
 
     Args:
-        only: The only command to load, where the others are not needed.
+        only: name of the only command to load, if the others are not needed.
     """
     import typer  # not to start programs: see `_status`
 
@@ -77,7 +77,7 @@ def _named() -> str | None:
     """Return the command that the command line names, None if that needs all of them, as the help does.
 
     Raises:
-        UsageError: It is one of a package that is not installed.
+        UsageError: the command is one of a package that is not installed.
     """
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name in programs.commands():
@@ -100,7 +100,7 @@ def _status() -> int:
     except BrokenPipeError:
         return BROKEN_PIPE
     except SystemExit as ended:
-        if isinstance(ended.__context__, BrokenPipeError):  # as typer ends where nobody reads on
+        if isinstance(ended.__context__, BrokenPipeError):  # typer ends so if its output has no reader
             return BROKEN_PIPE
         raise
     except KeyboardInterrupt:
@@ -116,7 +116,7 @@ def _by_typer() -> int:
     """Run the command that typer reads, which takes a tenth of a second to load, and return its exit status."""
     import typer
 
-    # What typer raises for all that it finds wrong with a command line; it has no public name for it.
+    # Typer raises it for all errors in a command line; it has no public name for it.
     wrong = cast("type[Exception]", typer.BadParameter.__mro__[2])
     try:
         command = application(_named())
@@ -147,7 +147,7 @@ def _refuse(error: Any) -> int:
 
 
 def _report(message: str, status: int) -> int:
-    with contextlib.suppress(OSError, AttributeError):  # nobody can be told
+    with contextlib.suppress(OSError, AttributeError):  # standard error is closed
         print(f"gondwana: error: {message}", file=sys.stderr, flush=True)
     return status
 

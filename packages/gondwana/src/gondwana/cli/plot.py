@@ -102,7 +102,7 @@ def places_of(data: Dataset, chosen: str) -> list[int]:
 
     Args:
         data: the dataset, with at least one step.
-        chosen: simulation steps with commas between, first or last among them; or all; or some.
+        chosen: simulation steps separated by commas, first or last among them; or all; or some.
 
     Raises:
         UsageError: a step is not in the dataset.
@@ -138,7 +138,7 @@ def _draw_pdfs(dataset: Path, folder: Path, names: list[str], places: list[int],
     command = launch.command(ranks, program, variables=variables)
     status = subprocess.run(command.argv, env=command.environment(), stdin=subprocess.DEVNULL, check=False).returncode
     if status:
-        # The ranks have said why.
+        # The ranks have reported the reason.
         raise typer.Exit(status)
     typer.echo(target)
     with Dataset(target) as pdfs:

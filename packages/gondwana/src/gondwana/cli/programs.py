@@ -1,4 +1,4 @@
-"""Programs and commands that have a name instead of a path: of this package, of its neighbours, of users' packages.
+"""Programs and commands known by name instead of a path: of this package, of its neighbours, of users' packages.
 
 A package adds programs to ``gondwana run`` by entry points of the group ``gondwana.programs``, and commands to
 ``gondwana`` by those of ``gondwana.commands``.
@@ -24,13 +24,13 @@ OWN = ("run", "warmup", "plot", "ls", "inspect", "doctor")
 PROGRAMS = "gondwana.programs"
 """The group of programs: a module with ``main(argv) -> int``, run by every rank, and ``check(argv, ranks)``, which
 raises UsageError for settings that cannot work; the launcher calls it before it starts any rank. If it has ``DEVICES``,
-the names of where its kernels can run, it takes one of them as ``--device NAME``: so it gets that of ``gondwana run``.
+the names of the devices of its kernels, it takes one of them as ``--device NAME``: so it gets that of ``gondwana run``.
 If it has ``inspected(argv)``, that returns the kernel of its steps with a domain and arguments, for ``gondwana
 inspect``.
 """
 
 COMMANDS = "gondwana.commands"
-"""The group of commands: a function with the annotations of typer, or a ``typer.Typer`` with commands of its own."""
+"""The group of commands: a function with the annotations of typer, or a ``typer.Typer`` with its own commands."""
 
 EXTRAS = {
     PROGRAMS: ("apps", ("davs", "gray-scott", "heat", "hpcg", "npb-cg", "npb-ft", "npb-mg", "pwc")),
@@ -41,7 +41,7 @@ EXTRAS = {
 
 @functools.cache
 def added(group: str) -> dict[str, EntryPoint]:
-    """Return what the installed packages add, by name. Local: imports none of it.
+    """Return the entry points that installed packages add, by name. Local: imports none of them.
 
     Args:
         group: `PROGRAMS` or `COMMANDS`.
@@ -89,7 +89,7 @@ def missing(name: str, group: str) -> str | None:
     """Return what to install for a program or a command, None if it is unknown. Local.
 
     Args:
-        name: Its name.
+        name: name of the program or command.
         group: `PROGRAMS` or `COMMANDS`.
 
     Example:
@@ -102,7 +102,7 @@ def missing(name: str, group: str) -> str | None:
 
 
 def installed(command: str) -> EntryPoint | None:
-    """Return the command of this name that a package in this environment has, None if there is none. Local.
+    """Return the command of this name that a package in this environment has, None without one. Local.
 
     Example:
         >>> from gondwana.cli.programs import installed

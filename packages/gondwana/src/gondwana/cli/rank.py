@@ -28,7 +28,7 @@ def main(target: str, arguments: list[str], *, module: bool = False) -> int:
 
     Args:
         target: a module if ``module`` is true; else an application, the path of a script, or a command.
-        arguments: for the program.
+        arguments: arguments of the program.
         module: whether the target is a module.
     """
     beginning.all_is_imported()
@@ -53,7 +53,7 @@ def main(target: str, arguments: list[str], *, module: bool = False) -> int:
 
 
 def place() -> None:
-    """Bind this rank to its cores; rank 0 prints where all are, as soon as it knows. Local, before the program starts.
+    """Bind this rank to its cores; rank 0 prints the places of all, once known. Local, before the program starts.
 
     Raises:
         UsageError: this host cannot bind it so.
@@ -76,12 +76,12 @@ def _threads() -> int:
 
 
 def print_placement(world: object) -> None:
-    """Print where the ranks are, all of which are known once the world is connected. Local."""
+    """Print the places of the ranks, all of which are known once the world is connected. Local."""
     print(report.table(_threads()), end="", file=sys.stderr, flush=True)
 
 
 def runner(target: str, module: bool) -> Callable[[str, list[str]], int]:
-    """Return the function that runs such a target. Local."""
+    """Return the function that runs the target. Local."""
     if module:
         return run_module
     if programs.is_program(target):
@@ -98,7 +98,7 @@ def run_app(name: str, arguments: list[str]) -> int:
         launch = launcher.detect()
         app.check(arguments, 1 if launch is None else launch.size)
     status: int = app.main(arguments)
-    # Output that cannot be written is an error of this run, not one that Python's exit finds.
+    # Output that cannot be written is an error of this run, not one for Python's exit to find.
     sys.stdout.flush()
     return status
 

@@ -23,7 +23,7 @@ __getattr__, __dir__ = later.later(__name__, {"gondwana.cli.run_options": "run"}
 
 
 class Device(enum.StrEnum):
-    """Where the kernels run."""
+    """The place where the kernels run."""
 
     host = "host"
     cuda = "cuda"
@@ -40,15 +40,15 @@ _VALUES: dict[str, tuple[str, Callable[[str], object]]] = {
     "--time-limit": ("time_limit", float),
     "--trace": ("trace", Path),
 }
-"""Options with a value: the arguments of `start`, and what makes them of a word."""
+"""Options with a value: the arguments of `start`, and the functions that convert their words."""
 
 _FLAGS = {"-m": "module", "--oversubscribe": "oversubscribe", "--timing": "timing", "--dry-run": "dry_run"}
 
 
 def read(words: Sequence[str]) -> Callable[[], None] | None:
-    """Return what starts the program that the words behind `gondwana run` name. Local.
+    """Return a function that starts the program in the words after `gondwana run`. Local.
 
-    None: typer is to read them, since they ask for help, are wrong, or are written in a rare way.
+    None: typer must read them, since they ask for help, are wrong, or are written in a rare way.
     """
     found: dict[str, Any] = {}
     left = iter(words)
@@ -91,7 +91,7 @@ def start(
 
     Raises:
         UsageError: an argument is wrong, or a setting that the program refuses.
-        LaunchError: there is no launcher for so many ranks.
+        LaunchError: no launcher can start this number of ranks.
     """
     ranks = ranks or launch.default_ranks()
     arguments = [*device_option(target, device, module), *arguments]
@@ -122,7 +122,7 @@ def start(
 
 
 def trace_file(path: Path) -> str:
-    """Check where a trace is to go, and return its absolute path for the ranks. Local.
+    """Check the name of a trace, and return its absolute path for the ranks. Local.
 
     Raises:
         UsageError: no file can be written there.
@@ -154,10 +154,10 @@ def device_option(target: str, device: Device | None, module: bool) -> list[str]
 
 
 def check_module(name: str) -> None:
-    """Check that there is a module. Local: imports nothing.
+    """Check that a module exists. Local: imports nothing.
 
     Raises:
-        UsageError: there is none of this name.
+        UsageError: no module has this name.
     """
     if not programs.has_module(name):
         raise UsageError(f"-m {name}: there is no such module, neither in the current folder nor in this environment")
@@ -167,7 +167,7 @@ def check_target(target: str, arguments: list[str], ranks: int) -> None:
     """Check an application's settings, or that the program exists. Local: before any rank starts.
 
     Raises:
-        UsageError: there is no such application, file or command, or the application refuses its settings.
+        UsageError: no such application, file or command exists, or the application refuses its settings.
     """
     shown = target if len(target) <= 100 else f"{target[:100]}..."
     if programs.is_program(target):

@@ -1,4 +1,4 @@
-"""Slurm: what the allocation of this process has, and the PMI through which `srun` starts ranks of an MPI in it."""
+"""Slurm: the resources of this process's allocation, and the PMI through which `srun` starts ranks of an MPI in it."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def there() -> bool:
 
 
 def in_shell() -> bool:
-    """Return whether this process is the only one of a step, such as a shell of `srun --pty`, and no rank. Local."""
+    """Return whether this process is the only one of a step, such as a shell of `srun --pty`, and not a rank. Local."""
     launch = launcher.detect()
     alone = os.environ.get("SLURM_STEP_NUM_TASKS") == "1" and (launch is None or launch.launcher == "srun")
     return there() and alone and not launcher.in_step()
 
 
 def starts_ranks() -> bool:
-    """Return whether ranks that this process starts are to be a step of the allocation. Local."""
+    """Return whether ranks that this process starts must be a step of the allocation. Local."""
     return there() and not launcher.in_step() and (launcher.detect() is None or in_shell())
 
 
 def ranks() -> int:
-    """Return how many ranks the allocation was made for: its tasks, or one on each node. Local."""
+    """Return the number of ranks that the allocation was made for: its tasks, or one on each node. Local."""
     return whole_number(os.environ.get("SLURM_NTASKS", "")) or nodes()
 
 
 def nodes() -> int:
-    """Return how many nodes the allocation has. Local."""
+    """Return the number of nodes of the allocation. Local."""
     return whole_number(os.environ.get("SLURM_JOB_NUM_NODES", "")) or 1
 
 
 def cores() -> int | None:
-    """Return how many cores the allocation has on all nodes, None if Slurm does not say. Local."""
+    """Return the number of cores of the allocation on all nodes, None if Slurm does not say. Local."""
     found = re.findall(r"(\d+)(?:\(x(\d+)\))?(?:,|$)", os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
     return sum(int(each) * int(times or 1) for each, times in found) or None
 
@@ -59,10 +59,10 @@ def srun(number: int, threads: int, per_node: int | None, kind: str, *, bound: b
     """Return the words that start ranks. Local.
 
     Args:
-        number: how many ranks.
-        threads: of each.
+        number: number of ranks.
+        threads: threads of each rank.
         per_node: ranks of each node; None: Slurm decides.
-        kind: the PMI.
+        kind: kind of PMI.
         bound: whether the ranks bind themselves.
     """
     argv = [SRUN, "-n", str(number)]
@@ -82,12 +82,12 @@ def srun(number: int, threads: int, per_node: int | None, kind: str, *, bound: b
 
 
 def _within_step() -> list[str]:
-    """The option without which a step waits for the end of that in which this process is."""
+    """The option without which a step waits for the end of this process's step."""
     return ["--overlap"] if "SLURM_STEP_ID" in os.environ else []
 
 
 def stale() -> frozenset[str]:
-    """Return the variables that `srun` is not to see: those of the step in which this process is, if any. Local."""
+    """Return the variables that `srun` must not see: those of this process's step, if any. Local."""
     if "SLURM_STEP_ID" not in os.environ:
         return frozenset()
     kept = launcher.without(os.environ)
@@ -95,9 +95,9 @@ def stale() -> frozenset[str]:
 
 
 def pmi(found: Library, python: str, settings: Mapping[str, str]) -> tuple[str | None, str]:
-    """Return the PMI by which ranks of this MPI find each other, and what is wrong with the others. Local.
+    """Return the PMI by which ranks of this MPI find each other, and the problems of the others. Local.
 
-    It is tried by two ranks that start MPI, since Slurm lists what it cannot load; what has worked is remembered.
+    It is tried by two ranks that start MPI, since Slurm lists some that it cannot load; a working one is remembered.
 
     Args:
         found: the MPI.
@@ -129,7 +129,7 @@ def pmi(found: Library, python: str, settings: Mapping[str, str]) -> tuple[str |
 
 
 def _try(kind: str, python: str, settings: Mapping[str, str]) -> str | None:
-    """Start two ranks, and return what was wrong; None: nothing."""
+    """Start two ranks, and return the problem; None without one."""
     argv = [SRUN, "-n", "2", "-N", str(min(2, nodes())), "--overcommit", "--kill-on-bad-exit=1", f"--mpi={kind}"]
     argv += [*_within_step(), python, "-P", "-c", _TRIAL]
     without = stale()

@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING or __name__ != "__main__":
     from gondwana.runtime import supervisor
 else:
-    # At the end, so that none of what is there hides a module of Python's.
+    # At the end, so that none of its files hides a module of Python's.
     sys.path.append(os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime"))
     import supervisor
 
 NAME = "--job-name="
-"""How the word of srun begins that names the step."""
+"""Prefix of the word of srun that names the step."""
 
 ANSWER = 30.0
 """Seconds that Slurm has to answer."""
 
 
 class Step(supervisor.Supervisor):
-    """A step and what is asked of it. Local; starts srun.
+    """A step, its process and its signals. Local; starts srun.
 
     Args:
         command: srun with its arguments, of which one names the step.
-        end_signal: what makes srun end the step.
+        end_signal: signal that makes srun end the step.
     """
 
     grants = ", less if Slurm ends the job"
@@ -60,7 +60,7 @@ class Step(supervisor.Supervisor):
 
 
 def _output(*words: str) -> str:
-    """What a command of Slurm prints, "" if it fails."""
+    """The output of a command of Slurm, "" if it fails."""
     try:
         done = subprocess.run(
             words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=ANSWER, check=True

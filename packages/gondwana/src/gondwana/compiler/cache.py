@@ -1,8 +1,8 @@
-"""Machine code on disk: compiled once a node, found by every later process under a name for what it was compiled from.
+"""Machine code on disk: compiled once a node, found by every later process under a digest of what it is compiled from.
 
 A process that misses takes the lock of that entry, looks again, and only then compiles; the others wait for it and
-load. Whatever goes wrong with the folder means "no cache", never a failure. A file under a name that is not its own is
-none of ours: the digest in it covers the name, too.
+load. If the folder cannot be used, nothing is cached; that is never an error. A file whose contents belong to another
+name is refused: the digest in it covers the name, too.
 
 Equal names mean equal machine code. The name of a function (`fingerprint`) covers its byte code and that of every
 function that it reaches, the constants that it takes from globals and closures, and what compiled code may take from
@@ -45,21 +45,21 @@ ROOMS = ("domains", "compiler", "simd", "memory", "sync", "calls", "transfer", "
 """Packages of Gondwana whose functions are named by their sources: all that have parts of compiled code."""
 
 HEAD_START = 0.1
-"""Seconds that the first rank has, and each that has compiled before, so that few ranks of a job import Numba."""
+"""Seconds that the first rank, and each that has compiled before, has before the others: few ranks import Numba."""
 
 LARGEST_CONSTANT = 1_000_000
-"""Bytes of a global array that becomes part of machine code; of larger ones Numba would keep the address only."""
+"""The most bytes of a global array that becomes part of machine code; of larger ones Numba would keep the address."""
 
 _WITHOUT_EFFECT = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_", "NUMBA_DUMP_", "NUMBA_THREADING_LAYER", "NUMBA_COLOR_")
-"""Begin the names of variables that do not change what Numba compiles."""
+"""Prefixes of variables that do not change what Numba compiles."""
 
 _Taken = tuple[Callable[[], Any], Any]
-"""What reads a name, and what the name stood for."""
+"""A function that reads a name, and the value that it read."""
 
 
 @dataclass(frozen=True)
 class ObjectCode:
-    """A relocatable object and what must be known to use it.
+    """A relocatable object and the facts needed to use it.
 
     Attributes:
         code: the object file.
@@ -78,7 +78,7 @@ class ObjectCode:
     about: dict[str, object]
 
     def to_bytes(self, key: str) -> bytes:
-        """The content of the cache file named `key`: a digest of that and what follows, a line of JSON, the object."""
+        """The content of the cache file named `key`: a digest of the key and the rest, a line of JSON, the object."""
         head = asdict(self)
         head.pop("code")
         content = json.dumps(head).encode() + b"\n" + self.code
@@ -86,7 +86,7 @@ class ObjectCode:
 
     @classmethod
     def from_bytes(cls, data: bytes, key: str) -> ObjectCode | None:
-        """Read the cache file named `key`; None if it is not one, or damaged."""
+        """Read the cache file named `key`; None if it belongs to another key, or is damaged."""
         digest, content = data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 :]
         if not data.startswith(MAGIC) or _digest(key, content) != digest:
             return None
@@ -98,9 +98,9 @@ def get(key: str, build: Callable[[], ObjectCode], kind: str = "objects") -> tup
     """Return the entry named `key` and whether it had to be built. Local; blocks while another process builds it.
 
     Args:
-        key: the name, a digest of all that the code depends on.
-        build: compiles it.
-        kind: names the folder.
+        key: name of the entry, a digest of all that the code depends on.
+        build: compiles the entry.
+        kind: name of the folder.
     """
     path = folder(kind)
     if path is None:
@@ -121,16 +121,16 @@ def get(key: str, build: Callable[[], ObjectCode], kind: str = "objects") -> tup
 
 
 def has(key: str, kind: str = "objects") -> bool:
-    """Return whether there is an entry named `key`. Local."""
+    """Return whether an entry named `key` exists. Local."""
     path = folder(kind)
     return path is not None and exists(path / f"{key}.o")
 
 
 @functools.cache
 def folder(kind: str = "objects") -> Path | None:
-    """Return the folder of the cache, None if there is none to be had. Local.
+    """Return the folder of the cache, None if none can be used. Local.
 
-    `cache_folder` says where it is.
+    See `cache_folder` for its place.
     """
     return cache_folder(kind)
 
@@ -174,17 +174,17 @@ def settings() -> list[str]:
 
 
 def watch(function: types.FunctionType) -> Watch | None:
-    """Return what notices that globals of a function change, None outside of interactive sessions. Local.
+    """Return a watch on the globals of a function, None outside of interactive sessions. Local.
 
-    In a notebook cells define constants and helpers again, and mean the new ones. In programs, which would pay for it
-    at each call, constants are what they were at the first call.
+    In a notebook cells define constants and helpers again, and mean the new ones. In programs, which would pay for the
+    check at each call, constants keep the values of the first call.
     """
     interactive = hasattr(sys, "ps1") or bool(sys.flags.interactive)
     return Watch(function) if interactive and function.__module__ == "__main__" else None
 
 
 class Watch:
-    """Notices that what a compiled function took for constants has other values now: see `watch`."""
+    """Notices new values of the constants of a compiled function: see `watch`."""
 
     def __init__(self, function: types.FunctionType) -> None:
         self._function = function
@@ -214,10 +214,10 @@ class _Walk:
     """A walk through a function and all that it reaches.
 
     Attributes:
-        digest: of what it has met so far.
-        seen: identities of functions and modules where it was.
-        taken: the globals that it met.
-        library: dotted names of the definitions of the library that it met.
+        digest: digest of the values found so far.
+        seen: identities of the functions and modules visited.
+        taken: the globals found.
+        library: dotted names of the library's definitions found.
     """
 
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)
@@ -226,13 +226,13 @@ class _Walk:
     library: set[str] = field(default_factory=set)
 
     def take(self, read: Callable[[], Any]) -> Any:
-        """Read a name, and keep how and what."""
+        """Read a name; keep the way to read it and the value."""
         value = read()
         self.taken.append((read, value))
         return value
 
     def note(self, value: Any) -> str:
-        """Return the dotted name of a function or a class; that of the definition, if it is one of the library."""
+        """Return the dotted name of a function or a class; for one of the library, that of its definition."""
         home, name = str(getattr(value, "__module__", "")), str(getattr(value, "__qualname__", repr(value)))
         if home.partition(".")[0] == "gondwana":
             self.library.add(f"{home}.{name.partition('.')[0]}")
@@ -273,7 +273,7 @@ def _refusal(function: types.FunctionType, names: _Names, name: str, reason: str
 
 @dataclass
 class _Names:
-    """What code refers to: globals, with the first line that does, and attributes of anything."""
+    """The names that code refers to: globals, with the first line of use, and attributes of anything."""
 
     globals: dict[str, int] = field(default_factory=dict)
     attributes: set[str] = field(default_factory=set)
@@ -282,14 +282,14 @@ class _Names:
 def _add_code(digest: Any, code: types.CodeType) -> _Names:
     """Add one code object and those nested in it; return all names that they refer to."""
     digest.update(repr((code.co_varnames, code.co_argcount, code.co_exceptiontable)).encode())
-    if checks.active():  # it is other machine code then, which names the lines
+    if checks.active():  # then the machine code names the lines, so it differs
         digest.update(f"{code.co_filename}:{code.co_firstlineno}".encode() + code.co_linetable)
     names = _Names()
     line = code.co_firstlineno
     for instruction in dis.get_instructions(code):
         line = getattr(instruction.positions, "lineno", None) or line
         value = "" if isinstance(instruction.argval, types.CodeType) else repr(instruction.argval)
-        # Constants by their values: those of a function with a docstring have other numbers.
+        # Constants by their values: in a function with a docstring they have other numbers.
         number = "" if instruction.opcode in dis.hasconst else instruction.arg
         digest.update(f"{instruction.opname} {number} {value}\n".encode())
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -305,7 +305,7 @@ def _add_code(digest: Any, code: types.CodeType) -> _Names:
 
 
 def _add_value(walk: _Walk, name: str, value: Any, attributes: set[str]) -> None:
-    """Add what a name of the function stands for at this moment."""
+    """Add the present value of a name of the function."""
     digest = walk.digest
     digest.update(name.encode())
     inner = getattr(value, "py_func", value)
@@ -318,7 +318,7 @@ def _add_value(walk: _Walk, name: str, value: Any, attributes: set[str]) -> None
         if id(value) not in walk.seen:
             walk.seen.add(id(value))
             fixed = _is_fixed(value.__name__)
-            for attribute in sorted(attributes.intersection(dir(value))):  # `vars` lacks what is loaded when it is used
+            for attribute in sorted(attributes.intersection(dir(value))):  # `vars` lacks what is loaded at first use
                 if fixed and not hasattr(getattr(value, attribute, None), "py_func"):
                     continue
                 found = walk.take(partial(getattr, value, attribute, None))

@@ -1,8 +1,8 @@
 """From Python functions to relocatable machine code: the one file that drives Numba's compiler.
 
 An entry is a C function of 64-bit integers. Inside it, errors of compiled code do not unwind: `guarded` turns them into
-a status word in the argument block, which the caller turns back into the Python exception. That of a `@gw.jit` function
-takes the arguments from this block, and writes the result into another.
+a status word in the argument block, which the caller turns back into the Python exception. The entry of a `@gw.jit`
+function takes the arguments from this block, and writes the result into another.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STATUS = 0
 EXCEPTION = 8
 
 _UNRESOLVED = ".numba.unresolved$"
-"""Begins the names of the variables through which Numba's code calls a function that is compiled later."""
+"""Prefix of the variables through which Numba's code calls a function that is compiled later."""
 _NUMBA_RUNTIME = ("NRT_", "numba_", "Py", "_Py", "_helper")
 
 
@@ -52,13 +52,13 @@ def compile_entry(
 
     Args:
         entry: the function.
-        arguments: how many it has.
-        about: what is kept with the code.
-        helper: whether it is one of Gondwana's own that no function of a user is part of. It may have an error that is
-            not caught, which the wrapper that Numba puts around it would report to the interpreter.
+        arguments: number of its arguments.
+        about: facts to keep with the code.
+        helper: whether it is one of Gondwana's own and calls no function of a user. It may have an error that is not
+            caught, which the wrapper that Numba puts around it would report to the interpreter.
 
     Raises:
-        KernelError: a function does not type; the message says where.
+        KernelError: the types in a function cannot be inferred; the message says where.
     """
     with readable_errors(entry.__qualname__, ()):
         compiled = numba.cfunc(_signature(arguments), error_model="numpy")(entry)
@@ -90,7 +90,7 @@ def compile_call(
     """Machine code for a call of `function` with arguments of these specs. Local.
 
     Raises:
-        KernelError: the function does not type, or returns what cannot be handed to Python.
+        KernelError: the types in the function cannot be inferred, or Python cannot represent its result.
     """
     entry, names = call_entry(function, specs, precision, reassociate=reassociate)
     return compile_entry(entry, 1, {"results": names})
@@ -99,7 +99,7 @@ def compile_call(
 def call_entry(
     function: pytypes.FunctionType, specs: tuple[Spec, ...], precision: str, *, reassociate: bool
 ) -> tuple[Callable[[int], int], str | list[str]]:
-    """The entry that calls `function` with what an argument block holds, and the dtypes of the result. Local.
+    """The entry that calls `function` with the arguments in a block, and the dtypes of the result. Local.
 
     Arguments and errors as for `compile_call`.
     """
@@ -125,7 +125,7 @@ class _Compiler(literals.Compiler):
     """The compiler of functions that users write."""
 
     def add_passes(self, manager: Any) -> None:
-        """Add what they may do besides."""
+        """Add passes of users' functions."""
         super().add_passes(manager)
         manager.add_pass_after(Printing, IRProcessing)
         manager.add_pass_after(KeepAddressed, NoPythonSupportedFeatureValidation)
@@ -149,7 +149,7 @@ def typed(
     """Infer the types in a function for use inside compiled code; return it and the type of its result. Local.
 
     Raises:
-        KernelError: that fails; the message says where, and for which arguments.
+        KernelError: the types cannot be inferred; the message says where, and for which arguments.
     """
     twin = inline_njit(_copy(function), contract=contract, reassociate=reassociate)
     with readable_errors(function.__qualname__, kinds):
@@ -158,7 +158,7 @@ def typed(
 
 
 def _copy(function: pytypes.FunctionType) -> pytypes.FunctionType:
-    """Return a function of the same code: one that calls itself is compiled twice, and Numba tells them apart so."""
+    """Return a function with the same code: Numba must tell the two compilations of a recursive function apart."""
     twin = pytypes.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
@@ -169,12 +169,12 @@ def _copy(function: pytypes.FunctionType) -> pytypes.FunctionType:
 
 @typeof_impl.register(Compilable)
 def _typeof_jit_function(value: JitFunction[..., Any], context: Any) -> Any:
-    """Let compiled code call what `@gw.jit` decorates."""
+    """Let compiled code call `@gw.jit` functions."""
     return types.Dispatcher(_inlined(value))
 
 
 def _inlined(value: JitFunction[..., Any]) -> Any:
-    """The function for compiled code, made anew when a global of it, or of what it calls, has changed."""
+    """The function for compiled code, made anew when a global used in it or in its callees has changed."""
     version = fingerprint(value.py_func)
     if value.inlined is None or value.inlined[0] != version:
         value.inlined = version, inline_njit(value.py_func, reassociate=value.reassociate)
@@ -185,7 +185,7 @@ class Listing(NamedTuple):
     """An entry as text.
 
     Attributes:
-        llvm: LLVM's intermediate representation, optimised, before machine code is made of it.
+        llvm: LLVM's intermediate representation, optimised, from which machine code would be made.
         asm: assembly for this processor.
     """
 
@@ -232,7 +232,7 @@ def result_names(function: pytypes.FunctionType, result: Any) -> str | list[str]
     """Return the dtype of a result, a list for a tuple, "none" for None. Local.
 
     Raises:
-        KernelError: it cannot be handed to Python.
+        KernelError: Python cannot represent the result.
     """
     if isinstance(result, types.NoneType):
         return "none"
@@ -248,7 +248,7 @@ def result_names(function: pytypes.FunctionType, result: Any) -> str | list[str]
 
 
 def storer(result: Any) -> Any:
-    """Return a compiled function that writes a result where the third word of the block points. Local."""
+    """Return a compiled function that writes a result to the address in the third word of the block. Local."""
 
     @intrinsic
     def store(typingctx: Any, block: Any, value: Any) -> Any:

@@ -1,9 +1,9 @@
 """CPython's C interface for machine code that CPython calls: functions that take and return addresses of objects.
 
-The thread holds the GIL. Numba knows nothing of these objects: who gets a new reference gives it back by `decref`. An
-address of 0 means that there is an exception, which the machine code clears or returns to the interpreter. All of these
-are functions of the public interface, which every CPython from 3.11 on exports. What it wants to know of an ndarray it
-reads where NumPy's ABI has it. Imports Numba.
+The thread holds the GIL. Numba knows nothing of these objects: the receiver of a new reference gives it back by
+`decref`. An address of 0 means that an exception is set, which the machine code clears or returns to the interpreter.
+All of these are functions of the public interface, which every CPython from 3.11 on exports. Fields of an ndarray are
+read where NumPy's ABI has them. Imports Numba.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gondwana.compiler.memory_order import declare, load_word
 from gondwana.compiler.types.buffers import load_like
 
 FUNCTIONS: set[str] = set()
-"""What this module calls: the interpreter has it, where other names that begin so are of Numba's run-time library."""
+"""Names of the functions that the interpreter exports; other names that begin so are of Numba's run-time library."""
 
 _WORD = ir.IntType(64)
 _MARSHAL_VERSION = ir.Constant(ir.IntType(32), 2)
@@ -32,7 +32,7 @@ _INT, _BYTE = np.int32(0), np.uint8(0)
 
 
 def _of_c(name: str, result: Any, *kinds: Any, constants: tuple[Any, ...] = ()) -> Any:
-    """Return a compiled function that calls one of CPython's, behind whose arguments constants may follow."""
+    """Return a compiled function that calls one of CPython's; constants may follow its arguments."""
     FUNCTIONS.add(name)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -45,30 +45,30 @@ def _of_c(name: str, result: Any, *kinds: Any, constants: tuple[Any, ...] = ()) 
     def call(typingctx: Any, *args: Any) -> Any:
         return result(*kinds), codegen
 
-    # Numba wants an argument each.
+    # Numba wants a name for each argument.
     names = ["typingctx", *(f"argument{i}" for i in range(len(kinds)))]
     vars(call)["__signature__"] = Signature([Parameter(word, Parameter.POSITIONAL_ONLY) for word in names])
     return intrinsic(call)
 
 
 dict_item = _of_c("PyDict_GetItemWithError", types.int64, types.int64, types.int64)
-"""`dict_item(mapping, key)`: return the value of a key in a dict, borrowed; 0 without an exception if there is none."""
+"""`dict_item(mapping, key)`: return the value of a key in a dict, borrowed; 0 without an exception if it is missing."""
 list_item = _of_c("PyList_GetItem", types.int64, types.int64, types.int64)
 """`list_item(items, index)`: return an item of a list, borrowed."""
 tuple_item = _of_c("PyTuple_GetItem", types.int64, types.int64, types.int64)
 """`tuple_item(items, index)`: return an item of a tuple, borrowed."""
 tuple_size = _of_c("PyTuple_Size", types.int64, types.int64)
-"""`tuple_size(items)`: return how many items a tuple has, -1 with an exception if it is none."""
+"""`tuple_size(items)`: return the length of a tuple, -1 with an exception if `items` is not a tuple."""
 new_tuple = _of_c("PyTuple_New", types.int64, types.int64)
-"""`new_tuple(size)`: return a new tuple, whose items are to be set."""
+"""`new_tuple(size)`: return a new tuple, whose items must be set."""
 set_tuple_item = _of_c("PyTuple_SetItem", types.none, types.int64, types.int64, types.int64)
 """`set_tuple_item(items, index, value)`: set an item of a new tuple, which takes the reference."""
 as_integer = _of_c("PyLong_AsLongLong", types.int64, types.int64)
-"""`as_integer(number)`: return an integer object's value, -1 with an exception if it is none or too large."""
+"""`as_integer(number)`: return the value of an integer object, -1 with an exception if it is not one or too large."""
 integer_object = _of_c("PyLong_FromLongLong", types.int64, types.int64)
 """`integer_object(value)`: return a new integer object."""
 unsigned_object = _of_c("PyLong_FromUnsignedLongLong", types.int64, types.int64)
-"""`unsigned_object(value)`: return a new integer object of the bits of an integer, taken for one without a sign."""
+"""`unsigned_object(value)`: return a new integer object of the bits of an integer, taken as unsigned."""
 bool_object = _of_c("PyBool_FromLong", types.int64, types.int64)
 """`bool_object(value)`: return True or False."""
 float_object = _of_c("PyFloat_FromDouble", types.int64, types.float64)
@@ -84,13 +84,13 @@ called_with = _of_c("PyObject_CallObject", types.int64, types.int64, types.int64
 called_alone = _of_c("PyObject_CallNoArgs", types.int64, types.int64)
 """`called_alone(function)`: return the new result of a call without arguments."""
 exception = _of_c("PyErr_Occurred", types.int64)
-"""`exception()`: return the type of the exception that there is, borrowed; 0: there is none."""
+"""`exception()`: return the type of the exception that is set, borrowed; 0: none is set."""
 incref = _of_c("Py_IncRef", types.none, types.int64)
 """`incref(value)`: take a reference to an object."""
 decref = _of_c("Py_DecRef", types.none, types.int64)
 """`decref(value)`: give a reference to an object back."""
 raise_bad_argument = _of_c("PyErr_BadArgument", types.none)
-"""`raise_bad_argument()`: raise TypeError: an argument is not what the machine code takes."""
+"""`raise_bad_argument()`: raise TypeError: the machine code does not take this argument."""
 clear_exception = _of_c("PyErr_Clear", types.none)
 """`clear_exception()`: forget the exception that there is."""
 
@@ -103,7 +103,7 @@ def data_of(array: int) -> int:
 
 @inlined
 def count_of(array: int, written: Any) -> int:
-    """Return the number of elements, -1 if they are not contiguous, too many, or to be written and read-only.
+    """Return the number of elements, -1 if they are not contiguous, too many, or read-only and to be written.
 
     Contiguous in C's order: see `teams.buffers`.
     """

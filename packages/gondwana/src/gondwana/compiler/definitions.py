@@ -1,8 +1,8 @@
-"""Definitions: what the top level of a module consists of, and what each of them refers to. Loaded only to find that.
+"""Definitions: the statements at the top level of a module, and the names that each of them refers to.
 
-Nothing is imported or run: sources are read as syntax trees. Docstrings, comments and places are left out, so that two
-sources with equal definitions mean the same. What cannot be known from the syntax is taken for more than it is: names
-that a function may shadow, all methods of a class, all of a module that is passed on as a value.
+Loaded only to find those. Nothing is imported or run: sources are read as syntax trees. Docstrings, comments and places
+are left out, so that two sources with equal definitions have equal digests. What the syntax does not tell is
+overestimated: names that a function may shadow, all methods of a class, all of a module that is passed on as a value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 COMPILERS = ("numba", "llvmlite")
-"""Packages by which machine code is made: what a module that imports them executes may register something there."""
+"""Packages that make machine code: statements of a module that imports them may register something there."""
 
 _PURE = frozenset(
     {
@@ -42,7 +42,7 @@ _PURE = frozenset(
         "gondwana.runtime.tracing.traced",
     }
 )
-"""Decorators that do nothing but make another object of what they decorate."""
+"""Decorators that only make another object of the decorated one."""
 
 _LAUNCHING = frozenset(
     {
@@ -50,13 +50,13 @@ _LAUNCHING = frozenset(
         *(f"{home}.{name}" for home in ("gondwana", "gondwana.kernels") for name in ("foreach", "reduce", "jit")),
     }
 )
-"""Decorators of functions to be compiled: they say how, but what they are made of is not run to compile."""
+"""Decorators of functions to be compiled: they say how, but their own code is not run to compile."""
 
 _KEYED = frozenset({"numba.extending.overload"})
-"""Decorators that take a function for a key, which is not run where code is compiled."""
+"""Decorators that take a function as a key, which is not run when code is compiled."""
 
 _INERT = frozenset({"atexit.register", "os.register_at_fork"})
-"""Functions that keep what they are given for moments at which nothing is compiled."""
+"""Functions that keep their arguments for moments at which nothing is compiled."""
 
 
 class Definition(NamedTuple):
@@ -64,10 +64,10 @@ class Definition(NamedTuple):
 
     Attributes:
         names: the names that it binds.
-        digest: of its syntax, and of what its names mean.
-        refers: dotted names of what it refers to: `package.module.name.attribute`.
-        effect: dotted names of the functions by which its execution may change something else than its names, "" if any
-            may; empty if it does not.
+        digest: digest of its syntax, and of the meanings of its names.
+        refers: dotted names of the objects that it refers to: `package.module.name.attribute`.
+        effect: dotted names of the functions by which its execution may change something other than its names, "" for
+            any function; empty if there are none.
     """
 
     names: tuple[str, ...]
@@ -77,12 +77,12 @@ class Definition(NamedTuple):
 
 
 class Module(NamedTuple):
-    """What a module consists of.
+    """The contents of a module.
 
     Attributes:
-        definitions: in order.
+        definitions: its definitions, in order.
         imported: dotted names by the names under which they are imported.
-        unused: dotted names that are imported for what their import does.
+        unused: dotted names that are imported only for the effect of the import.
         compiles: whether it imports one of `COMPILERS`.
     """
 
@@ -119,7 +119,7 @@ class _Reader:
     """Reads the statements of one module.
 
     Attributes:
-        used: names of imports that any of them refers to.
+        used: names of imports that any statement refers to.
     """
 
     def __init__(self, name: str, own: set[str], imported: dict[str, str], *, compiles: bool) -> None:
@@ -127,7 +127,7 @@ class _Reader:
         self.used: set[str] = set()
 
     def read(self, part: ast.stmt, bound: set[str]) -> Definition:
-        """Return what a statement is as a definition."""
+        """Return a statement as a definition."""
         found = _References(self._run_by)
         found.visit(part)
         self.used |= {chain[0] for chain in found.chains} | found.annotations
@@ -160,18 +160,18 @@ class _Reader:
         return ("",)
 
     def _effective(self, run: set[str]) -> tuple[str, ...]:
-        """What may have an effect: in a module that makes machine code, or outside of the package, anything."""
+        """The functions that may have an effect: in a module that makes machine code, or outside the package, all."""
         if run and (self._compiles or any(_top(name) != _top(self._name) for name in run)):
             return ("",)
         return tuple(sorted(run))
 
     def _functions(self, node: ast.expr) -> set[str]:
-        """The dotted names of what is called: a decorator, or what makes it."""
+        """The dotted names of called functions: a decorator, or the function that makes it."""
         chain = _chain(node.func if isinstance(node, ast.Call) else node)
         return (set(self._meanings(chain, {})) or {".".join(chain)}) if chain else {""}
 
     def _run_by(self, decorator: ast.expr) -> list[ast.AST]:
-        """The parts of a decorator that mean something where code is compiled."""
+        """The parts of a decorator that matter when code is compiled."""
         if not isinstance(decorator, ast.Call):
             return [] if self._functions(decorator) & _LAUNCHING else [decorator]
         if self._functions(decorator) & _LAUNCHING:
@@ -183,7 +183,7 @@ class _Reader:
 class _References(ast.NodeVisitor):
     """Finds the names that a statement refers to, with their attributes, and its own imports.
 
-    Annotations are none of them: no module evaluates its own.
+    Annotations do not count: no module evaluates its own.
     """
 
     def __init__(self, run_by: Callable[[ast.expr], list[ast.AST]]) -> None:
@@ -243,7 +243,7 @@ class _References(ast.NodeVisitor):
 
 
 _UNREAD = {ast.FunctionDef: "returns", ast.AsyncFunctionDef: "returns", ast.arg: "annotation"}
-"""Where the annotations of functions are."""
+"""Attributes of syntax trees that hold the annotations of functions."""
 
 
 def _bare(part: object) -> str:
@@ -263,7 +263,7 @@ def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
 
 
 def _locals(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """Names that are the function's own wherever they occur in it."""
+    """Names that are local to the function."""
     given = function.args
     names = {a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg) if a}
     outer: set[str] = set()
@@ -311,7 +311,7 @@ def _bound(part: ast.stmt, *, sets_globals: bool) -> set[str]:
 
 
 def _outside_functions(part: ast.AST) -> Iterator[ast.AST]:
-    """A statement and what is executed with it, as far as it is in no function or class."""
+    """A statement and its parts that are executed with it, outside of functions and classes."""
     yield part
     if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
         for child in ast.iter_child_nodes(part):
@@ -330,7 +330,7 @@ def _imported(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
 
 
 def _chain(node: ast.expr) -> tuple[str, ...]:
-    """The names of `a.b.c`, empty if the first of them is no name."""
+    """The names of `a.b.c`, empty if the first one is not a name."""
     names = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)

@@ -1,7 +1,7 @@
 """C functions of any library: called from Python, and from compiled code without the interpreter.
 
-Machine code names them by library and symbol, so an object in the cache is valid in every process; their addresses are
-found when it is linked. Importing this module loads neither Numba nor LLVM.
+Machine code refers to them by library and symbol, so an object in the cache is valid in every process; their addresses
+are found when it is linked. Importing this module loads neither Numba nor LLVM.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from gondwana.errors import UsageError
 
 PREFIX = "gondwana extern "
-"""With what the names begin by which machine code refers to these functions."""
+"""Prefix of the names by which machine code refers to these functions."""
 
 _SCALARS: dict[str, Any] = {
     "i1": ctypes.c_int8,
@@ -42,7 +42,7 @@ _PROVIDERS = {
     "refuse": "gondwana.compiler.debugging.checks",
     "locate": "gondwana.compiler.debugging.checks",
 }
-"""Modules that provide functions of this library, by the names of these."""
+"""Modules that provide functions of this library, by the names of the functions."""
 
 _provided: dict[str, Any] = {}
 
@@ -52,7 +52,7 @@ class Value:
     """The type of an argument or a result.
 
     Attributes:
-        code: of a number as in NumPy ("f8"), of what a pointer points to, or "void".
+        code: dtype of a number as in NumPy ("f8"), or of the elements behind a pointer, or "void".
         pointer: whether it is a pointer.
     """
 
@@ -61,7 +61,7 @@ class Value:
 
     @classmethod
     def parse(cls, text: str) -> Value | None:
-        """Read a type such as f8, f8* or void*; None if it is none."""
+        """Read a type such as f8, f8* or void*; None if the text is not one."""
         code, star = text.removesuffix("*"), text.endswith("*")
         return cls(code, star) if code in (_ELEMENTS if star else (*_SCALARS, "void")) else None
 
@@ -70,7 +70,7 @@ class Value:
 
     @property
     def dtype(self) -> str | None:
-        """Name of the dtype of a number or of what a pointer points to, None for void."""
+        """Name of the dtype of a number or of the elements behind a pointer, None for void."""
         return None if self.code == "void" else np.dtype(self.code).name
 
     @property
@@ -79,10 +79,10 @@ class Value:
         return ctypes.c_void_p if self.pointer else _SCALARS.get(self.code)
 
     def convert(self, value: Any) -> Any:
-        """Make of an argument what ctypes passes on.
+        """Convert an argument for ctypes.
 
         Raises:
-            TypeError: it cannot be one.
+            TypeError: the argument has the wrong type.
         """
         if not self.pointer:
             return float(value) if self.code[0] == "f" else int(operator.index(value))
@@ -97,7 +97,7 @@ class Extern:
     """A C function: see `extern`, which makes it.
 
     Attributes:
-        library: the library that it is in.
+        library: the library that contains it.
         symbol: its name there.
         result: the type of its result.
         parameters: the types of its arguments.
@@ -141,15 +141,15 @@ def extern(library: str, symbol: str, signature: str) -> Extern:
     Args:
         library: path of a shared library, its file name ("libm.so.6"), or its short name ("m").
         symbol: name of the function.
-        signature: of types as NumPy's codes: "f8(f8, i4)" takes a float64 and an int32 and returns a float64. i1 to i8,
+        signature: types, as NumPy's codes: "f8(f8, i4)" takes a float64 and an int32 and returns a float64. i1 to i8,
             u1 to u8, f4 and f8 are numbers; f8*, c16* and the like are pointers to them, and arrays of that dtype
-            without gaps; void* is a pointer to anything; void before the bracket is no result.
+            without gaps; void* is a pointer to anything; void before the bracket means no result.
 
     Returns:
         A callable with these arguments.
 
     Raises:
-        UsageError: there is no such library, no such symbol in it, or the signature cannot be read.
+        UsageError: the library or the symbol in it does not exist, or the signature cannot be read.
 
     Example:
         >>> import numpy as np
@@ -186,10 +186,10 @@ def _parse(signature: str) -> tuple[Value, tuple[Value, ...]]:
 
 @functools.cache
 def _library(name: str) -> ctypes.CDLL:
-    """A library, loaded.
+    """A loaded library.
 
     Raises:
-        UsageError: it cannot be.
+        UsageError: it cannot be loaded.
     """
     path: str | None = name
     if "/" not in name and ".so" not in name:
@@ -209,7 +209,7 @@ def address(library: str, symbol: str) -> int:
     """Return the address of a function in this process. Local.
 
     Raises:
-        UsageError: there is none of this name.
+        UsageError: no function has this name.
     """
     try:
         function = getattr(_library(library), symbol)
@@ -219,7 +219,7 @@ def address(library: str, symbol: str) -> int:
 
 
 def provide(symbol: str, function: Any) -> str:
-    """Let machine code call a function of this library, as ctypes has it; return the name for that. Local."""
+    """Let machine code call a function of this library, given as ctypes has it; return its name there. Local."""
     name = f"{PREFIX}:{symbol}"
     _provided[name] = function
     return name
@@ -227,7 +227,7 @@ def provide(symbol: str, function: Any) -> str:
 
 @functools.cache
 def register(name: str) -> None:
-    """Make known to LLVM's linker where the function is that machine code calls by this name. Local."""
+    """Register with LLVM's linker the address of the function that machine code calls by this name. Local."""
     from llvmlite import binding
 
     library, _, symbol = name.removeprefix(PREFIX).rpartition(":")

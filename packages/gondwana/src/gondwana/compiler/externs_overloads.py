@@ -20,7 +20,7 @@ _INT32 = ir.IntType(32)
 
 @typeof_impl.register(Extern)
 def _typeof_extern(value: Extern, context: Any) -> Any:
-    """Let compiled code call what `gw.extern` has made."""
+    """Let compiled code call functions of `gw.extern`."""
     if value.twin is None:
         value.twin = _twin(value)
     return types.Dispatcher(value.twin)
@@ -88,7 +88,7 @@ def _wanted(parameter: Value) -> str:
 
 
 def _passed(context: Any, builder: Any, parameter: Value, kind: Any, value: Any) -> Any:
-    """An argument as C has it. Integers below 32 bits are extended: what is called may rely on it."""
+    """An argument for C. Integers below 32 bits are extended: the called function may rely on it."""
     if isinstance(kind, types.Array):
         return builder.ptrtoint(arrayobj.make_array(kind)(context, builder, value).data, INT)
     wanted = _kind(parameter)
@@ -99,7 +99,7 @@ def _passed(context: Any, builder: Any, parameter: Value, kind: Any, value: Any)
 
 
 def _declare(module: Any, name: str, prototype: Any) -> Any:
-    """The function of this name, which may be known already with other types."""
+    """The function of this name, which may have been declared with other types before."""
     if name not in module.globals:
         return ir.Function(module, prototype, name)
     return module.globals[name].bitcast(prototype.as_pointer())

@@ -30,10 +30,10 @@ RESULT_WORDS = 16
 
 
 class Compilable:
-    """What compiled code may call: base of the decorated functions.
+    """Base of the decorated functions, which compiled code may call.
 
     Attributes:
-        py_func: the function that is decorated.
+        py_func: the undecorated function.
     """
 
     py_func: Any
@@ -88,13 +88,13 @@ class JitFunction(Compilable, Generic[P, R]):
         return cast(R, unpack_result(bytes(out), results))
 
     def entries(self) -> dict[Any, Any]:
-        """Return what was compiled of it and is up to date, to look up and enter versions. Local."""
+        """Return the compiled versions that are up to date, to look up and enter versions. Local."""
         if self._watch is not None and self._watch.is_stale():
             self._entries.clear()
         return self._entries
 
     def fingerprint(self) -> str:
-        """Return what names the function in the cache, whatever its arguments. Local."""
+        """Return the name of the function in the cache, whatever its arguments. Local."""
         return f"{fingerprint(self.py_func)} {self.reassociate}"
 
     @traced("compile", lambda self, *_args: f"prepare {self._name}")
@@ -123,7 +123,7 @@ def jit(function: Callable[..., Any] | None = None, /, *, reassociate: bool = Fa
 
     Use it for helpers that kernels call, and for whole loops that should run without the interpreter. With
     `GONDWANA_INTERPRET=1` it runs in the interpreter when Python calls it, unless it gets a pointer, a signal, a team
-    or the like: what communicates means other things in Python, and stays compiled.
+    or the like: communication means other things in Python, and stays compiled.
 
     Args:
         function: a plain Python function in the subset of Python that Numba compiles.
@@ -179,10 +179,10 @@ def bind(function: pytypes.FunctionType, args: tuple[Any, ...], kwargs: dict[str
 
 
 def check_host(name: str, specs: tuple[Spec, ...]) -> None:
-    """Refuse arguments that code for the processor does not reach. Local.
+    """Refuse arguments that code for the processor cannot reach. Local.
 
     Raises:
-        KernelError: there is an array in the memory of a device among them.
+        KernelError: one of them is an array in the memory of a device.
     """
     if any(spec.place != "host" for spec in array_specs(specs)):
         raise KernelError(
@@ -196,10 +196,10 @@ def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode], *made_by
     """Machine code from the cache, or built now, by one thread at a time; counted in `linker.compilation`.
 
     Args:
-        key: what is compiled, besides the sources of the library.
-        build: compiles it.
-        made_by: dotted names of the definitions that do so, and of those that are compiled. Nothing else of the library
-            may decide what the code is.
+        key: parts of the entry's name besides the sources of the library.
+        build: compiles the entry.
+        made_by: dotted names of the definitions that compile, and of those that are compiled. No other source of the
+            library may influence the code.
     """
     import time
 
@@ -228,7 +228,7 @@ def name_of(key: tuple[str, ...], *made_by: str) -> str:
 
 
 def unpack_result(words: bytes, results: tuple[str, ...] | str) -> Any:
-    """Return the result of a call as Python's numbers, from the words that it has left. Local."""
+    """Return the result of a call as Python's numbers, from the words in its result block. Local."""
     if results == "none":
         return None
     values, offset = [], 0

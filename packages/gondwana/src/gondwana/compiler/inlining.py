@@ -1,16 +1,16 @@
 """Functions that only other compiled code calls: intermediate code until an entry is compiled, arrays as in Python.
 
-Numba optimises every function and turns it into machine code, with all that it calls, before a caller may link it: what
-is nested n deep is compiled n times. But of our functions only the entries run, which have the others inlined.
+Numba optimises every function and turns it into machine code, with all its callees, before a caller may link it: code
+that is nested n deep is compiled n times. But of our functions only the entries run, with the others inlined.
 
-Arrays whose address is taken live until the function returns, as in Python. Numba frees an array behind the last
-statement that names it. That is too early where something else has its address: a C function that keeps it for later
+Arrays whose address is taken live until the function returns, as in Python. Numba frees an array after the last
+statement that names it. That is too early if something else has its address: a C function that keeps it for later
 calls, the integer `a.ctypes.data`, a record, which is a pointer to an element. A pass names such arrays once more where
-the function returns. A variable that gets another array gives up the one before.
+the function returns. A variable that gets another array releases the previous one.
 
-Loops that gather, and those around them, are compiled as they are written: LLVM would write out eight entries of a
-sparse row, each with loads of its own. Processors fetch in advance what one load reads in even steps; eight that take
-turns, with the rests of rows between them, they do not follow, and rows take up to twice the time.
+Loops that gather, and those around them, are compiled as written: LLVM would unroll eight entries of a sparse row, each
+with loads of its own. Processors prefetch what one load reads in even steps, but not eight loads that take turns, with
+the rests of rows between them; rows would take up to twice the time.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from numba.core.untyped_passes import IRProcessing
 
 
 class _NoMemory:
-    """Stands in for the memory of machine code where Numba wants to set a variable of it."""
+    """Stand-in for the memory of machine code where Numba wants to set a variable in it."""
 
     def set_env(self, name: str, environment: Any) -> None:
         """Do nothing: the environment is for calls of the interpreter, which no entry makes."""
 
 
 class Part(JITCodeLibrary):  # type: ignore[misc]
-    """What one function has been lowered to, with what it calls, for other libraries to link.
+    """The intermediate code of one function with its callees, for other libraries to link.
 
     Attributes:
         gathering: the loops of the function that gather.
@@ -48,7 +48,7 @@ class Part(JITCodeLibrary):  # type: ignore[misc]
     gathering: tuple[Any, ...] = ()
 
     def add_ir_module(self, module: Any) -> None:
-        """Add what Numba has lowered, its loops marked."""
+        """Add lowered code of Numba, with its loops marked."""
         for loop in self.gathering:
             _keep_rolled(module, loop)
         super().add_ir_module(module)
@@ -62,24 +62,24 @@ class Part(JITCodeLibrary):  # type: ignore[misc]
 
     @property
     def codegen(self) -> _NoMemory:
-        """What Numba asks for after it has lowered a function."""
+        """The object that Numba asks for after it has lowered a function."""
         return _NoMemory()
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Return 0: there is no machine code."""
+        """Return 0: this library has no machine code."""
         self._ensure_finalized()
         return 0
 
 
 class Optimised(Part):
-    """What an entry has been optimised to, before machine code is made of it: that step changes what it is made of."""
+    """The optimised code of an entry, before machine code is made of it: that step changes its input."""
 
     def _optimize_final_module(self) -> None:
         JITCodeLibrary._optimize_final_module(self)
 
 
 class Pass(FunctionPass):  # type: ignore[misc]
-    """Something that is done while a function is compiled."""
+    """A step of the compilation of a function."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class KeepAsPart(Pass):
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class KeepOptimised(KeepAsPart):
-    """Have the entry that is being compiled lowered and optimised, and no more."""
+    """Have the entry that is being compiled lowered and optimised, but not turned into machine code."""
 
     _name = "gondwana_keep_optimised"
     _kind = Optimised
@@ -112,7 +112,7 @@ class Compiler(CompilerBase):  # type: ignore[misc]
     keeping = KeepAsPart
 
     def define_pipelines(self) -> list[Any]:
-        """The passes, in order."""
+        """Return the passes, in order."""
         manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
         manager.add_pass_after(self.keeping, IRProcessing)
         self.add_passes(manager)
@@ -120,11 +120,11 @@ class Compiler(CompilerBase):  # type: ignore[misc]
         return [manager]
 
     def add_passes(self, manager: Any) -> None:
-        """Add what a derived compiler does besides."""
+        """Add passes of a derived compiler."""
 
 
 class ListingCompiler(Compiler):
-    """Numba's compiler for entries that are to be read, not run."""
+    """Numba's compiler for entries that are read, not run."""
 
     keeping = KeepOptimised
 
@@ -143,11 +143,11 @@ called = numba.njit(**CALLED)
 inlined = numba.njit(**INLINED)
 """Decorator with the options `INLINED`."""
 _takers: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Python functions that take addresses of what they are given, or call such functions."""
+"""Python functions that take addresses of their arguments, or call such functions."""
 
 
 def takes_addresses(function: Any) -> Any:
-    """State that a function for compiled code may keep the addresses of the arrays that it is given. Local."""
+    """Declare that a function for compiled code may keep the addresses of the arrays that it is given. Local."""
     _takers.add(function)
     return function
 
@@ -182,12 +182,12 @@ class KeepAddressed(Pass):
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class PrepareLoops(Pass):
-    """Find the innermost loops that gather: they load by indices which they have loaded, and store nothing.
+    """Find the innermost loops that gather: they load by loaded indices, and store nothing.
 
-    Loops of a constant length are left out: LLVM writes them out, and may then make vectors of what is around them.
+    Loops of a constant length are left out: LLVM unrolls them, and may then vectorise the code around them.
 
     Where sums may be reordered, an innermost loop loads last what the iteration before has stored, such as a[i, j - 1]
-    for a[i, j]: LLVM adds up first what is loaded first, and does not know that this is still to be computed.
+    for a[i, j]: LLVM adds up first what is loaded first, and does not know that this value is still being computed.
     """
 
     _name = "gondwana_prepare_loops"
@@ -223,10 +223,10 @@ def _gathers(statements: Iterable[Any]) -> bool:
 
 
 def _load_carried_last(block: Any, own: set[str]) -> None:
-    """Reorder what a block does before a store, unless it does more than to load and to calculate.
+    """Reorder the statements of a block before a store, unless they do more than load and calculate.
 
     Args:
-        block: of the innermost loop.
+        block: block of the innermost loop.
         own: the variables that change in it.
     """
     head = list(itertools.takewhile(lambda statement: isinstance(statement, ir.Assign), block.body))
@@ -271,8 +271,8 @@ def _has_constant_length(function: Any, kinds: dict[str, Any], header: Any) -> b
 def _keep_rolled(module: Any, loop: Any) -> None:
     """Tell LLVM not to copy the iterations of a loop, nor those of the loops around it, unless it knows how many.
 
-    Vectors of iterations may be copied. The loops around, perhaps in other functions, are recognised by an empty
-    instruction that stands before this one in them.
+    Vectors of iterations may be copied. An outer loop, perhaps in another function, is recognised by an empty
+    instruction that stands before this loop in it.
     """
     own = {f"B{label}" for label in loop.body}
     for block in (block for function in module.functions for block in function.blocks):
@@ -282,7 +282,7 @@ def _keep_rolled(module: Any, loop: Any) -> None:
         if block.name.partition(".")[0] in own:
             hints = [module.add_metadata([f"llvm.loop.{hint}"]) for hint in _HINTS]
             mark = module.add_metadata([block.name, *hints])
-            mark.operands = (mark, *hints)  # LLVM asks that such nodes name themselves
+            mark.operands = (mark, *hints)  # LLVM requires that such nodes refer to themselves
             branch.set_metadata("llvm.loop", mark)
         else:
             builder = llvm.IRBuilder()

@@ -18,12 +18,12 @@ from gondwana.runtime.tracing import traced
 
 @dataclass(frozen=True)
 class Compilation:
-    """What compilation cost a process; the difference of two is what it cost between them.
+    """The cost of compilation for a process; the difference of two is the cost between them.
 
     Attributes:
         compiled: functions compiled by this process.
         loaded: functions whose machine code came from the cache.
-        seconds_compiling: time spent compiling, or waiting for another process that compiled the same [s].
+        seconds_compiling: time spent compiling, or waiting for another process that compiled the same code [s].
         seconds_loading: time spent reading and linking machine code [s].
     """
 
@@ -34,7 +34,7 @@ class Compilation:
 
     @property
     def seconds(self) -> float:
-        """All of the time [s]."""
+        """The whole time [s]."""
         return self.seconds_compiling + self.seconds_loading
 
     def __sub__(self, earlier: Compilation) -> Compilation:
@@ -54,11 +54,11 @@ class Compilation:
 
 _compilation = Compilation()
 preparing = threading.RLock()
-"""Held while something is compiled, loaded or linked: parts of Numba serve one thread at a time."""
+"""Held while code is compiled, loaded or linked: parts of Numba serve one thread at a time."""
 
 
 def compilation() -> Compilation:
-    """Return what was compiled and loaded in this process until now, and the seconds that it took. Local.
+    """Return the functions compiled and loaded in this process until now, and the time that it took. Local.
 
     Example:
         >>> import gondwana as gw
@@ -105,9 +105,9 @@ def compile_ir(text: str) -> bytes:
 
 
 def load(code: bytes, symbol: str) -> tuple[int, Any]:
-    """Link an object file; return the address of a symbol, and the engine, with which the code goes away. Local.
+    """Link an object file; return the address of a symbol, and the engine, which owns the code. Local.
 
-    Each has an engine of its own: objects from different processes may have symbols of one name.
+    Each has its own engine: objects from different processes may have symbols of the same name.
     """
     from llvmlite import binding as llvm
 
@@ -145,7 +145,7 @@ def _link(entry: ObjectCode) -> int:
     for name in entry.externs:
         externs.register(name)
     address, engine = load(entry.code, entry.symbol)
-    engine.detach()  # the code is there as long as the process; disposing at exit, after llvmlite is gone, would fail
+    engine.detach()  # the code stays as long as the process; disposing at exit, after llvmlite is gone, would fail
     count(seconds_loading=time.perf_counter() - start)
     return address
 

@@ -2,10 +2,10 @@
 
 For compiled code only (Numba has none of these for the CPU): thin names for LLVM instructions. Addresses are integers.
 
-Atomic operations work on 64-bit integers (`fetch_add_word`), or on a word whose type is that of the value: a signed or
-unsigned integer or a float, of 32 or 64 bits, aligned to its size. These are sequentially consistent, and all that read
-and write return what the word was. They are LLVM's instructions where it has them; products and arithmetic of floats
-are loops of compare-and-swap.
+Atomic operations work on 64-bit integers (`fetch_add_word`), or on a word of the type of the value: a signed or
+unsigned integer or a float, of 32 or 64 bits, aligned to its size. These are sequentially consistent, and each
+read-modify-write returns the previous value. They are LLVM's instructions if it has them; products and arithmetic of
+floats are loops of compare-and-swap.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def store_release(typingctx: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def fetch_add_word(typingctx: Any, address: Any, value: Any) -> Any:
-    """Add to the 64-bit integer at an address, sequentially consistent; return what it was."""
+    """Add to the 64-bit integer at an address, sequentially consistent; return its previous value."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.atomic_rmw("add", _pointer(builder, args[0]), args[1], "seq_cst")
@@ -92,7 +92,7 @@ def move_bytes(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
 
 @intrinsic
 def pause(typingctx: Any) -> Any:
-    """Tell the core that this is a waiting loop."""
+    """Mark this loop as a waiting loop for the core."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if _PAUSE:
@@ -128,7 +128,7 @@ def _futex_call(operation: int) -> Any:
 
 
 futex_wait, futex_wake = _futex_call(_FUTEX_WAIT), _futex_call(_FUTEX_WAKE)
-"""`futex_wait(address, value)` sleeps while the low 32 bits at an address equal `value`, until woken or for no reason;
+"""`futex_wait(address, value)` sleeps while the low 32 bits at an address equal `value`, until woken or spuriously;
 `futex_wake(address, count)` wakes up to `count` threads that sleep there."""
 
 
@@ -160,7 +160,7 @@ def _futex(builder: Any, address: Any, operation: int, value: Any) -> None:
 
 
 def is_word(kind: Any) -> bool:
-    """Tell whether there are atomic operations on values of this type."""
+    """Return whether atomic operations exist on values of this type."""
     return isinstance(kind, types.Integer | types.Float) and kind.bitwidth in (32, 64)
 
 
@@ -211,7 +211,7 @@ def atomic_store(typingctx: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def compare_exchange(typingctx: Any, address: Any, expected: Any, value: Any) -> Any:
-    """Write a word if its bits are those of `expected`; return what it was. Never fails for no reason."""
+    """Write a word if its bits are those of `expected`; return its previous value. Never fails spuriously."""
     if not is_word(value) or expected != value:
         return None
 
@@ -274,7 +274,7 @@ def _read_modify_write(operation: str) -> Any:
 
 
 def _instruction(operation: str, kind: Any) -> str | None:
-    """LLVM's name of an operation on words of this type, None if it has none (on floats, for all processors)."""
+    """LLVM's name of an operation on words of this type, None without one (on floats, for all processors)."""
     if operation == "exchange" or (operation in _INSTRUCTIONS and isinstance(kind, types.Integer)):
         return _INSTRUCTIONS[operation]
     if operation in ("min", "max") and isinstance(kind, types.Integer):
@@ -283,7 +283,7 @@ def _instruction(operation: str, kind: Any) -> str | None:
 
 
 def _apply(builder: Any, operation: str, value: Any, old: Any) -> Any:
-    """The new value where there is no instruction. A NaN among the operands of min and max changes nothing."""
+    """The new value of operations without an instruction. A NaN among the operands of min and max changes nothing."""
     if isinstance(old.type, ir.IntType):
         return builder.mul(old, value)
     if operation in ("min", "max"):

@@ -2,10 +2,10 @@
 
 Brief ones are built-in functions of CPython, which it calls in some 30 ns, where a call by ctypes takes 200 ns. CPython
 hands a built-in function the addresses of its arguments, as objects. One piece of machine code for each number of
-arguments makes 64-bit integers of them and calls the function whose address the built-in function is bound to. It uses
-the stable C interface of CPython only. The last arguments may stay objects: the function gets their addresses, and
-reads what it needs from them itself, where CPython's and NumPy's ABI have it: to ask an array in Python takes as long
-as a short message. The result is an integer, or an object that the function has made.
+arguments converts them to 64-bit integers and calls the function whose address the built-in function is bound to. It
+uses the stable C interface of CPython only. The last arguments may stay objects: the function gets their addresses, and
+reads fields of them itself, where CPython's and NumPy's ABI have them: to ask an array in Python takes as long as a
+short message. The result is an integer, or an object that the function has made.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 
 BYTES_AT = bytes.__basicsize__ - 1
-"""Where in a bytes object its bytes are: `id(data) + BYTES_AT` is their address, a tenth of the time of ctypes."""
+"""Offset of the bytes in a bytes object: `id(data) + BYTES_AT` is their address, in a tenth of the time of ctypes."""
 LENGTH_AT = object.__basicsize__
-"""Where in a bytes object its length is: CPython's ABI has it first after what every object has."""
+"""Offset of the length in a bytes object: CPython's ABI has it first after the common header of objects."""
 TYPE_AT = object.__basicsize__ - 8
-"""Where in an object the address of its type is: CPython's ABI has it last in what every object has."""
+"""Offset of the address of the type in an object: CPython's ABI has it last in the common header of objects."""
 DATA_AT = object.__basicsize__
-"""Where in an ndarray the address of its elements is: NumPy's ABI has it first after what every object has."""
+"""Offset of the address of the elements in an ndarray: NumPy's ABI has it first after the common header of objects."""
 
 _WORTH_LOADING = 2000
 """Calls after which machine code is loaded, and compiled, even if nothing else needs it: 50 MB, and a tenth of a second
-or, where it is in no cache, a whole one."""
+or, if it is not cached, a whole one."""
 
 DATA, RANK, EXTENTS, DESCRIPTOR, FLAGS = DATA_AT, DATA_AT + 8, DATA_AT + 16, DATA_AT + 40, DATA_AT + 48
-"""Where in an ndarray are: the address of its elements, its number of axes, the address of their extents, of its dtype,
-and its flags."""
+"""Offsets in an ndarray: address of its elements, number of axes, address of their extents, address of its dtype, and
+flags."""
 NUMBER, BYTE_ORDER = DATA_AT + 12, DATA_AT + 10
-"""Where in a dtype are its number and its byte order."""
+"""Offsets of the number and the byte order in a dtype."""
 CONTIGUOUS, ALIGNED, WRITABLE = 0x1, 0x100, 0x400
 """Flags of an array: contiguous in C's order, aligned, and writable."""
 NATIVE_ORDERS = tuple(b"=|")
@@ -64,9 +64,9 @@ class Native:
     Args:
         module: dotted name of the module that holds its Python source (imports Numba).
         name: the function in it.
-        arguments: how many integers it takes.
+        arguments: number of its integers.
         brief: whether it returns within some microseconds. Then it keeps the GIL, and a call costs a sixth.
-        objects: how many of its last arguments are addresses of objects, for which `call` takes the objects; brief.
+        objects: number of its last arguments that are addresses of objects, for which `call` takes the objects; brief.
         makes_object: whether it returns the address of an object, which `call` then returns; brief.
     """
 
@@ -90,7 +90,7 @@ class Native:
     @functools.cached_property
     def call(self) -> Any:
         """The C function, compiled or loaded at the first use."""
-        # Here, since most ranks that start do without machine code.
+        # Here, since most starting ranks do without machine code.
         from gondwana.compiler import linker
 
         address = linker.link(self.code())
@@ -107,7 +107,7 @@ class Native:
 
     @functools.cached_property
     def is_kept(self) -> bool:
-        """Whether the machine code was in the cache when this was first asked."""
+        """Whether the machine code was in the cache when this was first read."""
         from gondwana.compiler import cache
         from gondwana.compiler.function import name_of
 
@@ -115,7 +115,7 @@ class Native:
 
     @property
     def address(self) -> int:
-        """Where the machine code of `call` is, for compiled code."""
+        """The address of the machine code of `call`, for compiled code."""
         return ctypes.cast(self.call, ctypes.c_void_p).value or 0
 
 
@@ -123,12 +123,12 @@ def builtin_at(address: int, arguments: int, name: str, objects: int = 0, *, mak
     """Return a built-in function that calls the C function at an address, with the GIL. Local.
 
     Args:
-        address: of a C function that returns soon: other threads of Python and signal handlers wait meanwhile.
-        arguments: how many 64-bit integers it takes; it returns one.
-        name: of the function, for messages.
-        objects: how many of the last arguments are objects of any type. It takes their addresses, and may only read.
+        address: address of a C function that returns soon: other Python threads and signal handlers wait meanwhile.
+        arguments: number of its 64-bit integers; it returns one.
+        name: name of the function, for messages.
+        objects: number of its last arguments that are objects of any type. It takes their addresses, and may only read.
         makes_object: whether it returns the address of an object, with a reference for the caller; 0: it has set an
-            exception. Else the integer that it returns is the result.
+            exception. Otherwise the result is the integer that it returns.
 
     Example:
         >>> import ctypes
@@ -146,12 +146,12 @@ def builtin_at(address: int, arguments: int, name: str, objects: int = 0, *, mak
 
 
 def pays_off(calls: int, *functions: Native) -> bool:
-    """Return whether it pays to use these functions for what so many calls have done without. Local."""
+    """Return whether it pays to use these functions for an operation done `calls` times without them. Local."""
     return calls > _WORTH_LOADING or (has_machine_code() and all(function.is_kept for function in functions))
 
 
 def compile_all() -> None:
-    """Have the machine code of all of Gondwana's own helpers in the cache. Local."""
+    """Put the machine code of all of Gondwana's own helpers into the cache. Local."""
     _entries()
     package = Path(__file__).parents[1]
     for source in sorted(package.rglob("*_native.py")):
@@ -163,7 +163,7 @@ def compile_all() -> None:
 
 
 def has_machine_code() -> bool:
-    """Return whether this process has loaded what machine code takes. Local."""
+    """Return whether this process has loaded LLVM, which machine code needs. Local."""
     return "llvmlite.binding" in sys.modules
 
 
@@ -260,7 +260,7 @@ def _define(module: Any, arguments: int, objects: int, makes_object: bool) -> No
     values = integers + [builder.ptrtoint(thing, word) for thing in things[arguments - objects :]]
     suspects = [builder.icmp_signed("==", value, word(-1)) for value in integers]
     suspect = functools.reduce(builder.or_, suspects, ir.IntType(1)(0))
-    builder.cbranch(suspect, check, call)  # -1 is a number, or says that there is an exception
+    builder.cbranch(suspect, check, call)  # -1 is a number, or means that an exception is set
     builder.position_at_end(check)
     exception = builder.call(c_api("PyErr_Occurred", pointer), [])
     builder.cbranch(builder.icmp_unsigned("==", exception, pointer(None)), call, fail)

@@ -3,9 +3,9 @@
 Numba imports scipy.linalg, a fifth of its own start, only to know whether it could be imported: the module
 `numba.np.arraymath` asks for `scipy.linalg.cython_blas`. Where compiled code calls BLAS, Numba imports that once more.
 
-Numba reads `.numba_config.yaml` in the current folder, when it is imported and again before each compilation. What lies
-there must not decide what is compiled, or which library is loaded as CUDA's driver: it is not read. Variables of the
-environment are (`cache.settings`).
+Numba reads `.numba_config.yaml` in the current folder, when it is imported and again before each compilation. A file
+there must not decide what is compiled, or which library is loaded as CUDA's driver, so it is not read. Variables of
+the environment are (`cache.settings`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FILE = "_config_fname"
 
 
 def _no_settings() -> ModuleType:
-    """Stand in for the module that reads settings: whatever the file, there are none."""
+    """A stand-in for the module that reads settings: it finds none in any file."""
     module = ModuleType("yaml")
     module.safe_load = lambda stream: None  # type: ignore[attr-defined]
     return module
@@ -37,14 +37,14 @@ def _no_settings() -> ModuleType:
 _STAND_INS: dict[str, tuple[str, Callable[[], ModuleType]]] = {
     _ARRAYS: (_BLAS, lambda: ModuleType(_BLAS))
 } | dict.fromkeys(_CONFIGS, ("yaml", _no_settings))
-"""For each module what it asks for, and what makes the module that it gets."""
+"""For each module the name that it imports, and a function that makes the module that it gets instead."""
 
 
 class _Loader(SourceFileLoader):
-    """Executes a module while another one stands in for what it asks for."""
+    """Executes a module while a stand-in takes the place of one that it imports."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Execute it."""
+        """Execute the module."""
         wanted, make = _STAND_INS[self.name]
         before = sys.modules.get(wanted)
         if before is None or wanted != _BLAS:
@@ -61,7 +61,7 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules that ask, for the loader above."""
+    """Finds the modules that need a stand-in, for the loader above."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -76,9 +76,9 @@ class _Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """Have Numba, when it is imported, take SciPy for granted and read no settings but the environment's. Local.
+    """Make Numba, when it is imported, take SciPy for granted and read settings of the environment only. Local.
 
-    Where a program has imported it before, its settings become those of the environment now.
+    If a program has imported it before, its settings become those of the environment now.
 
     Raises:
         UsageError: the environment switches its compiler off.
@@ -95,14 +95,14 @@ def install() -> None:
 
 _OFF = re.compile(r"\s*0*\s*")
 _NEEDED = {"NUMBA_DISABLE_JIT": _OFF, "NUMBA_DEBUGINFO": _OFF, "NUMBA_OPT": re.compile(r"(?!0$).*")}
-"""Settings with which Numba does not make the machine code that Gondwana is made of, and the values that are legal."""
+"""Settings that can prevent Numba from making Gondwana's machine code, and their legal values."""
 
 
 def check_settings() -> None:
     """Refuse an environment in which nothing can be compiled. Local.
 
     Raises:
-        UsageError: names the variable.
+        UsageError: a variable has an illegal value; the message names it.
     """
     for name, legal in _NEEDED.items():
         given = os.environ.get(name, "")

@@ -1,14 +1,14 @@
-"""What of the library's own sources machine code is made of, as digests for the names of the object cache.
+"""Digests of the parts of the library's own sources that go into machine code, for the names of the object cache.
 
 A digest covers the definition that makes the code, all definitions that it refers to, directly or not, and what the
-modules of these register with the compiler when they are imported. Which overloads a user's function needs is not known
-before it is compiled: it is taken to need those of all modules `*_overloads` (`OVERLOADS`).
+modules of these register with the compiler at import. Which overloads a user's function needs is not known before it
+is compiled: it is assumed to need those of all modules `*_overloads` (`OVERLOADS`).
 
-All sources are read at each start, which takes some milliseconds, and if they are those of an earlier start, its
-digests are used: they are kept beside the machine code. Else the definitions are found in the syntax trees
-(`gondwana.compiler.definitions`), once for each text of a module. Nothing relies on the times of files. Where the
-library was installed, and not as editable, all sources are taken for one definition: to read the syntax of all would
-take a third of the time of a first start.
+All sources are read at each start, which takes some milliseconds. If they equal those of an earlier start, its digests
+are used: they are kept beside the machine code. Else the definitions are found in the syntax trees
+(`gondwana.compiler.definitions`), once for each text of a module. Nothing relies on the times of files. If the library
+was installed, and not as editable, all sources count as one definition: to read the syntax of all would take a third of
+the time of a first start.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gondwana.compiler.definitions import Module
 
 OVERLOADS = "*_overloads"
-"""Stands for all that code of users may name, among the arguments of `digest`."""
+"""Stands for all names that code of users may use, among the arguments of `digest`."""
 
 _FOLDER = Path(__file__).parents[1]
 _PACKAGE = _FOLDER.name
@@ -44,7 +44,7 @@ def digest(*roots: str) -> str:
 
     Args:
         roots: dotted names of definitions, `gondwana.compiler.codegen.compile_entry` for instance, or `OVERLOADS`. A
-            name that is not of the package stands for nothing.
+            name outside of the package is ignored.
     """
     library = _library()
     return hashlib.sha256("\0".join(map(library.digest, roots)).encode()).hexdigest()
@@ -56,7 +56,7 @@ def _library() -> _Library:
 
 
 class _Library:
-    """The sources as they are when this process first asks, and the digests of what is in them."""
+    """The sources at the time of the first question in this process, and the digests of their definitions."""
 
     def __init__(self) -> None:
         self._signature = _signature()
@@ -67,7 +67,7 @@ class _Library:
         self._graph: Graph | None = None
 
     def digest(self, root: str) -> str:
-        """Return the digest of what one name stands for."""
+        """Return the digest of one name."""
         if not _IS_EDITED:
             return self._signature
         found = self._digests.get(root)
@@ -81,7 +81,7 @@ class _Library:
         if self._graph is None:
             found = texts()
             if not found or _signature(found) != self._signature:
-                # There are none, or they were edited since: what this process compiles is of no use to others.
+                # There are none, or they were edited since: the results of this process are of no use to others.
                 return os.urandom(32).hex()
             self._graph = Graph(found)
             self._graph.load(self._beside())
@@ -142,23 +142,23 @@ def _text(path: str) -> bytes:
 
 
 def _sealed(values: Any) -> bytes:
-    """Values of JSON behind their digest."""
+    """Values of JSON after their digest."""
     content = json.dumps(values).encode()
     return hashlib.sha256(content).hexdigest().encode() + content
 
 
 def _opened(file: Path) -> Any:
-    """What `_sealed` has made, None if there is none or it is damaged."""
+    """The values in a file of `_sealed`, None if it is missing or damaged."""
     data = read(file) or b""
     return json.loads(data[64:]) if hashlib.sha256(data[64:]).hexdigest().encode() == data[:64] else None
 
 
 _Node = tuple[str, int]
-"""A module and the number of a definition in it; -1 stands for what an import of the module does."""
+"""A module and the number of a definition in it; -1 stands for the effects of importing the module."""
 
 
 class Graph:
-    """The definitions of the package, and which of them refer to which."""
+    """The definitions of the package, and the references between them."""
 
     def __init__(self, texts: dict[Path, bytes]) -> None:
         self._texts: dict[str, tuple[bytes, bool]] = {}
@@ -172,11 +172,11 @@ class Graph:
         self._new = False
 
     def load(self, file: Path | None) -> None:
-        """Take over what an earlier process has found in modules whose texts are the same."""
+        """Take over the definitions that an earlier process has found in modules with the same texts."""
         self._known = (None if file is None else _opened(file)) or {}
 
     def keep(self, file: Path | None) -> None:
-        """Keep what was found, if there is something new."""
+        """Keep the definitions found, if some are new."""
         from gondwana.compiler.definitions import as_values
 
         if file is not None and self._new:
@@ -185,7 +185,7 @@ class Graph:
             self._new = False
 
     def digest(self, root: str) -> str:
-        """Return a digest of all that a root leads to."""
+        """Return a digest of all definitions that a root leads to."""
         of_modules: dict[str, list[int]] = defaultdict(list)
         for name, number in sorted(self._closure(root)):  # definitions in their order: it may matter to the compiler
             of_modules[name] += [number] if number >= 0 else []
@@ -201,7 +201,7 @@ class Graph:
                 yield name, self._module(name).definitions[number].names
 
     def _closure(self, root: str) -> set[_Node]:
-        """All that a root leads to."""
+        """All definitions that a root leads to."""
         todo, seen, effects = list(self._root(root)), set[_Node](), set[_Node]()
         while todo:
             while todo:
@@ -220,7 +220,7 @@ class Graph:
         yield from ((name, -1) for name in self._texts if name.endswith(OVERLOADS[1:]))
 
     def _next(self, node: _Node) -> Iterator[_Node]:
-        """What follows from a node."""
+        """The definitions that a node refers to."""
         name, number = node
         module = self._module(name)
         if number >= 0:
@@ -234,13 +234,13 @@ class Graph:
         yield from ((other, -1) for other in executed if self._module(other).compiles)
 
     def _effects(self, node: _Node) -> set[_Node]:
-        """What the import of a module does besides defining names."""
+        """The effects of importing a module besides defining names."""
         name, number = node
         definitions = self._module(name).definitions if number < 0 else ()
         return {(name, number) for number, definition in enumerate(definitions) if definition.effect}
 
     def _matters(self, effect: _Node, seen: set[_Node]) -> bool:
-        """Whether an effect may change a module that is part of what was found."""
+        """Whether an effect may change a module that was reached."""
         name, number = effect
         for function in self._module(name).definitions[number].effect:
             if not function or any((home, -1) in seen for home, _ in self._meaning(function)):
@@ -248,7 +248,7 @@ class Graph:
         return False
 
     def _meaning(self, dotted: str) -> Iterator[_Node]:
-        """The definitions that a dotted name stands for; all of a module where that is not known."""
+        """The definitions that a dotted name stands for; all of a module if that is not known."""
         first, *rest = dotted.split(".")
         if first != _PACKAGE:
             return
@@ -288,6 +288,6 @@ class Graph:
         return definitions.module(name, text, package=package)
 
     def _name_of(self, name: str) -> str:
-        """What stands for the text of a module."""
+        """A digest of the text of a module."""
         text, package = self._texts[name]
         return hashlib.sha256(text + bytes([package])).hexdigest()

@@ -1,7 +1,7 @@
-"""`clock` in compiled code, and how it records what it waits for and what it sends. Imports Numba.
+"""`clock` in compiled code, and records of its waits and messages. Imports Numba.
 
-Where this process does not record, `begin`, `end`, `sent` and `fetched` are empty functions, of which nothing is left
-in the machine code. Handles have a specification of their own where it does, so that the cache keeps both apart.
+If this process does not record, `begin`, `end`, `sent` and `fetched` are empty functions, which leave nothing in the
+machine code. If it does, handles have a specification of their own, so that the cache keeps both apart.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def monotonic(typingctx: Any) -> Any:
 
 @intrinsic
 def _thread(typingctx: Any) -> Any:
-    """The identifier of the calling thread, which is that of Python."""
+    """The identifier of the calling thread, equal to Python's."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.call(declare(builder, "pthread_self", ir.FunctionType(INT, [])), [])
@@ -120,10 +120,10 @@ def _no_message(ranks: int, rank: int, nbytes: int) -> None:
 
 
 begin = _no_time if recorder is None else _begin
-"""Return when a span begins."""
+"""Return the begin of a span."""
 end = _no_end if recorder is None else _end
-"""Record a span that ends now: when it began, its name (of `tracing.part.COMPILED_SPANS`), and a number or -1."""
+"""Record a span that ends now: its begin, its name (of `tracing.part.COMPILED_SPANS`), and a number or -1."""
 sent = _no_message if recorder is None else _sent
-"""Count a message to a rank of a team: address of the ranks of the world in the team, the rank, bytes."""
+"""Count a message to a rank of a team: address of the world ranks of the team, the rank, bytes."""
 fetched = _no_message if recorder is None else _fetched
-"""Count what was read from a rank, likewise."""
+"""Count bytes read from a rank, likewise."""

@@ -14,10 +14,10 @@ from gondwana.domains.rect import RectDomain, make_rect
 
 @final
 class Domain(IndexSet):
-    """Any finite set of points, kept as disjoint boxes: what ``|`` and ``-`` of boxes give. Local.
+    """Any finite set of points, kept as disjoint boxes: the result of ``|`` and ``-`` of boxes. Local.
 
-    Made by these operators, by ``Domain.of`` or by ``Domain.from_points``. The boxes are merged where they continue
-    each other and ordered by their first points; a set that is a box is kept as that box.
+    Made by these operators, by ``Domain.of`` or by ``Domain.from_points``. Boxes that continue each other are merged;
+    they are ordered by their first points; a set that is a box is kept as that box.
 
     Example:
         >>> box = RectDomain((0, 0), (4, 4))
@@ -40,7 +40,7 @@ class Domain(IndexSet):
         """Return the union of boxes and domains of one dimension. Local.
 
         Raises:
-            ValueError: nothing is given, so that the dimension is unknown, or the dimensions differ.
+            ValueError: no set is given, so that the dimension is unknown, or the dimensions differ.
 
         Example:
             >>> Domain.of(RectDomain(0, 6), RectDomain(4, 9), RectDomain(20, 30))
@@ -56,14 +56,14 @@ class Domain(IndexSet):
 
     @classmethod
     def from_points(cls, points: Iterable[PointLike], ndim: int | None = None) -> Domain:
-        """Return the set of some points, in as few boxes as merging finds. Local.
+        """Return the set of the given points, in as few boxes as merging finds. Local.
 
         Args:
             points: points or tuples of one dimension, or integers for one dimension; repetitions do not matter.
-            ndim: the dimension, needed only if there may be no point.
+            ndim: the dimension, needed only if there may be no points.
 
         Raises:
-            ValueError: the dimensions differ, or there is no point and no ``ndim``.
+            ValueError: the dimensions differ, or there are no points and no ``ndim``.
 
         Example:
             >>> print(Domain.from_points([(0, 0), (0, 1), (1, 0), (5, 5)]))

@@ -1,4 +1,4 @@
-"""What boxes and unions of boxes have in common: the algebra of finite sets of points."""
+"""The common base of boxes and unions of boxes: the algebra of finite sets of points."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class IndexSet(ABC):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no point."""
+        """Whether the set has no points."""
         return not self.rects
 
     def issubset(self, other: IndexSet) -> bool:
@@ -141,7 +141,7 @@ class IndexSet(ABC):
         return self.rects == other.rects or self.issubset(other)
 
     def __hash__(self) -> int:
-        # What equal sets share, however they are cut into boxes.
+        # A property that equal sets share, however they are cut into boxes.
         box = self.bounding_box
         return hash((box.lo, box.hi, self.size))
 

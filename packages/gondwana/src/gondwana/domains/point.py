@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import SupportsIndex, TypeAlias, TypeGuard, final, overload
 
 PointLike: TypeAlias = "Point | Offset | Sequence[SupportsIndex] | SupportsIndex"
-"""What stands for a point where the dimension is known: an int means the same value in every axis."""
+"""A point where the dimension is known: an int means the same value in every axis."""
 
 
 def is_integer(value: object) -> TypeGuard[SupportsIndex]:
-    """Return whether ``value`` is a Python or NumPy integer, which a bool is not. Local."""
+    """Return whether ``value`` is a Python or NumPy integer; a bool is not one. Local."""
     if type(value) is int:
         return True
     # By name: the bool of NumPy 2.0 has an index, too.
@@ -19,7 +19,7 @@ def is_integer(value: object) -> TypeGuard[SupportsIndex]:
 
 
 def as_integer(value: object) -> int:
-    """Return ``value`` as a Python int; refuse what is not exactly an integer. Local.
+    """Return ``value`` as a Python int; refuse values that are not exactly integers. Local.
 
     Raises:
         TypeError: ``value`` is a float, a bool or anything else without an exact integer value.
@@ -36,7 +36,7 @@ def as_point(value: PointLike, ndim: int | None = None) -> Point:
 
     Args:
         value: a point, an offset such as ``X``, a sequence of integers, or one integer.
-        ndim: the dimension that is needed; None takes the dimension that ``value`` has (one for an integer).
+        ndim: the required dimension; None takes the dimension of ``value`` (one for an integer).
 
     Raises:
         TypeError: a component is not an integer.
@@ -75,7 +75,7 @@ class Point(tuple[int, ...]):
 
     Raises:
         TypeError: a coordinate is a float, a bool or not a number.
-        ValueError: there is no coordinate.
+        ValueError: no coordinate is given.
 
     Example:
         >>> p = Point(1, 2, 3)
@@ -268,7 +268,7 @@ def split_direction(direction: SupportsIndex, ndim: int) -> tuple[int, int]:
 class Offset:
     """An immutable step along named axes, valid in any dimension that has them: a sum of multiples of X, Y, Z.
 
-    The program that writes ``p + X`` does not care how many axes ``p`` has. Offsets add to each other and to points
+    The expression ``p + X`` does not depend on the number of axes of ``p``. Offsets add to each other and to points
     and tuples, and are multiplied by integers.
 
     Args:
@@ -296,7 +296,7 @@ class Offset:
 
     @classmethod
     def unit(cls, axis: SupportsIndex, scale: SupportsIndex = 1) -> Offset:
-        """Return ``scale`` steps along one axis, counted from 0: what X, Y and Z are for the first three. Local.
+        """Return ``scale`` steps along one axis, counted from 0; X, Y and Z are those along the first three. Local.
 
         Raises:
             ValueError: ``axis`` is negative.

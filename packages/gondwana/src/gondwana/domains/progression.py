@@ -49,7 +49,7 @@ def intersect(a: range, b: range) -> range:
 def subtract(a: range, b: range) -> list[range]:
     """Return the elements of ``a`` outside its non-empty subset ``b`` as disjoint progressions, in normal form. Local.
 
-    What lies between the elements of a sparser ``b`` is given by residues or gap by gap, whichever is fewer.
+    The elements between those of a sparser ``b`` are given by residues or gap by gap, whichever is fewer.
 
     Example:
         >>> subtract(range(0, 10), range(2, 9, 3))

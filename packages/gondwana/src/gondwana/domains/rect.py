@@ -91,7 +91,7 @@ class RectDomain(IndexSet):
         """Return the product of one range for each axis, with positive steps: the inverse of ``axes``. Local.
 
         Raises:
-            ValueError: there is no axis, or a step is negative.
+            ValueError: no axis is given, or a step is negative.
 
         Example:
             >>> RectDomain.from_axes([range(3), range(1, 9, 2)])
@@ -107,7 +107,7 @@ class RectDomain(IndexSet):
 
     @property
     def rects(self) -> tuple[RectDomain, ...]:
-        """This box if it has points, else nothing: what the box is as a Domain."""
+        """This box if it has points, else nothing: the boxes of the same set as a Domain."""
         return (self,) if self._axes[0] else ()
 
     @property
@@ -127,7 +127,7 @@ class RectDomain(IndexSet):
 
     @property
     def stride(self) -> Point:
-        """The distance of neighbouring points in each axis; one where there is but one."""
+        """The distance of neighbouring points in each axis; one for an axis of one point."""
         return make_point([r.step for r in self._axes])
 
     @property
@@ -156,7 +156,7 @@ class RectDomain(IndexSet):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no point."""
+        """Whether the box has no points."""
         return not self._axes[0]
 
     @property
@@ -170,7 +170,7 @@ class RectDomain(IndexSet):
         return self if self.is_dense else self.with_stride(1)
 
     def with_stride(self, stride: PointLike) -> RectDomain:
-        """Return every ``stride``-th point from ``lo`` on, up to ``hi``, whatever the stride was. Local.
+        """Return every ``stride``-th point from ``lo`` on, up to ``hi``, regardless of the present stride. Local.
 
         Example:
             >>> RectDomain(0, 10).with_stride(4)
@@ -182,7 +182,7 @@ class RectDomain(IndexSet):
         """Return the box without its outer layers. Local.
 
         Widths count layers of points, that is, units of the stride; an axis of one point has stride one. The box is
-        empty where nothing remains. A negative width adds layers; an empty box stays empty.
+        empty if nothing remains. A negative width adds layers; an empty box stays empty.
 
         Args:
             width: the number of layers, for every axis or for each.
@@ -251,7 +251,7 @@ class RectDomain(IndexSet):
         return self._with_axis(axis, normal(start, start + r.step * layers, r.step))
 
     def faces(self, width: PointLike, shift: PointLike = 0) -> dict[int, RectDomain]:
-        """Return the border of every face by its direction -1, +1, -2, +2, ...: where face neighbours' cells go. Local.
+        """Return the border of every face by its direction -1, +1, -2, +2, ...: the cells of face neighbours. Local.
 
         Args:
             width: the number of layers, for every axis or for each.
@@ -273,9 +273,9 @@ class RectDomain(IndexSet):
         """Return the box of one dimension less: its shadow along an axis, or the points with one coordinate. Local.
 
         Args:
-            axis: the axis that goes away, from 0.
-            at: None for all points, else only those whose coordinate in ``axis`` is ``at``; the result is empty if
-                there are none.
+            axis: the axis that vanishes, from 0.
+            at: None for all points, else only those whose coordinate in ``axis`` is ``at``; without any, the result is
+                empty.
 
         Raises:
             ValueError: ``axis`` does not exist, or the box has one dimension only.
@@ -319,7 +319,7 @@ class RectDomain(IndexSet):
         """Return the box cut into a grid of blocks as equal as can be, in row-major order of the grid. Local.
 
         Along an axis of n points and p blocks, the first n % p blocks have one point more than the others: block c
-        begins at point ``n // p * c + min(n % p, c)``. Blocks are empty where points run out.
+        begins at point ``n // p * c + min(n % p, c)``. Blocks are empty if points run out.
 
         Args:
             grid: the number of blocks along each axis, positive.
@@ -440,7 +440,7 @@ def _same_dimension(a: PointLike, b: PointLike) -> tuple[Point, Point]:
 
 
 def _grow(rect: RectDomain, low: Point, high: Point) -> RectDomain:
-    """Return the box with so many layers more below and above in each axis."""
+    """Return the box with further layers below and above in each axis."""
     if rect.is_empty:
         return rect
     sides = zip(rect.axes, low, high, strict=True)

@@ -1,1 +1,1 @@
-"""CUDA devices: what is asked of a driver, an object for each device, and the kernels that copy boxes."""
+"""CUDA devices: the interface to a driver, an object for each device, and the kernels that copy boxes."""

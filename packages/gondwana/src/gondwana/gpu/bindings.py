@@ -27,7 +27,7 @@ _LOST = re.compile(
 """Errors of an earlier kernel than the call that reports them; all later calls report them again."""
 
 _MAY_FAIL = frozenset(("cuMemHostRegister", "cuIpcGetMemHandle", "cuIpcOpenMemHandle"))
-"""Calls for which callers have a fallback: a lack of memory is like any other reason to use that."""
+"""Calls with a fallback: for those, a lack of memory is like any other reason to use it."""
 
 
 class CudaDriver(Driver):
@@ -44,7 +44,7 @@ class CudaDriver(Driver):
         """Return the driver of this machine. Local.
 
         Raises:
-            UsageError: there is none, it sees no device, or it is too old; the message explains what to do.
+            UsageError: no driver is installed, it sees no device, or it is too old; the message explains what to do.
         """
         try:
             from cuda.bindings import driver as api
@@ -204,7 +204,7 @@ class CudaDriver(Driver):
     # -- streams and events ---------------------------------------------------------------------------------------
 
     def new_stream(self, *, urgent: bool = False) -> int:
-        """Return a stream that waits for no other; kernels on an urgent one are scheduled first."""
+        """Return an independent stream; kernels on an urgent one are scheduled first."""
         flags = int(self._api.CUstream_flags.CU_STREAM_NON_BLOCKING)
         if not urgent:
             return int(self._ask(self._api.cuStreamCreate, flags))
@@ -232,7 +232,7 @@ class CudaDriver(Driver):
         self._ask(self._api.cuEventDestroy, event)
 
     def record(self, event: int, stream: int) -> None:
-        """Record an event: it is reached when everything that is on the stream now is done."""
+        """Record an event: it is reached when everything that is now on the stream is done."""
         self._ask(self._api.cuEventRecord, event, stream)
 
     def reached(self, event: int) -> bool:
@@ -247,7 +247,7 @@ class CudaDriver(Driver):
         self._ask(self._api.cuEventSynchronize, event)
 
     def order(self, stream: int, event: int) -> None:
-        """Make what is put on a stream from now on wait for an event."""
+        """Make later work of a stream wait for an event."""
         self._ask(self._api.cuStreamWaitEvent, stream, event, 0)
 
     def seconds(self, first: int, last: int) -> float:
@@ -288,7 +288,7 @@ class CudaDriver(Driver):
         )
 
     def allow_shared(self, entry: int, nbytes: int) -> None:
-        """Allow launches of a kernel to use that much dynamic shared memory."""
+        """Allow launches of a kernel to use `nbytes` of dynamic shared memory."""
         attribute = self._api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self._ask(self._api.cuFuncSetAttribute, entry, attribute, nbytes)
 
@@ -306,13 +306,13 @@ class CudaDriver(Driver):
     # -- graphs ---------------------------------------------------------------------------------------------------
 
     def begin_capture(self, stream: int) -> None:
-        """Capture what is put on a stream from now on instead of executing it."""
-        # Relaxed: what this process does meanwhile on other streams, such as asking events, is none of the graph's.
+        """Capture later work of a stream instead of executing it."""
+        # Relaxed: work of this process on other streams meanwhile, such as queries of events, is not captured.
         mode = self._api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         self._ask(self._api.cuStreamBeginCapture, stream, mode)
 
     def end_capture(self, stream: int) -> int:
-        """End the capture and return what was captured as a graph that can be replayed."""
+        """End the capture and return the captured work as a graph that can be replayed."""
         graph = self._ask(self._api.cuStreamEndCapture, stream)
         try:
             return int(self._ask(self._api.cuGraphInstantiate, graph, 0))
@@ -347,7 +347,7 @@ class CudaDriver(Driver):
 
 
 class _Scratch(threading.local):
-    """Arguments and results that are passed by address, for each thread its own, since calls may overlap."""
+    """Arguments and results that are passed by address, separate for each thread, since calls may overlap."""
 
     def __init__(self, api: Any) -> None:
         self.box = api.CUDA_MEMCPY3D()
@@ -380,12 +380,12 @@ def link(ptx: bytes, capability: tuple[int, int]) -> bytes:
     """Translate PTX to machine code by nvJitLink. Local; needs neither a driver nor a device.
 
     Args:
-        ptx: the text.
-        capability: of the device, such as (9, 0).
+        ptx: the PTX text.
+        capability: compute capability of the device, such as (9, 0).
 
     Raises:
-        CudaError: it does not translate; the text is the assembler's.
-        UsageError: there is no nvJitLink.
+        CudaError: the text does not translate; the message is the assembler's.
+        UsageError: nvJitLink is not installed.
     """
     try:
         from cuda.bindings import nvjitlink

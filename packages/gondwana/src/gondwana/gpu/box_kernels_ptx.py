@@ -1,7 +1,7 @@
-"""The kernels that copy and fill boxes on a device, as PTX: one box in a launch, or a whole list of them.
+"""The kernels that copy and fill boxes on a device, as PTX: one box in a launch, or a list of boxes.
 
 They are written by hand since the compiler of Python's kernels stands above transfers in the layers. All number the
-units of a box, the last axis fastest, and take the number of a unit apart into its indices along `AXES` axes.
+units of a box, the last axis fastest, and split the number of a unit into its indices along `AXES` axes.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ AXES = 4
 """Strided axes of a box, from the slowest to the fastest."""
 
 MOST_UNITS = 1 << 31
-"""Units of a box must be fewer, so that indices are of 32 bits: the processor divides those four times as fast."""
+"""Upper limit of the units of a box, so that indices have 32 bits: the processor divides those four times as fast."""
 
 CHUNK = 2048
 """Units of a box in a list that one block of threads copies."""
 
 BOX = 128
-"""Bytes of a box in a list: target and source (two words), units in all, bytes of a unit, units along all axes but the
-first and nothing (32 bits each), strides in bytes along all axes in the target, then in the source (a word each)."""
+"""Bytes of a box in a list: target and source (two words), number of units, bytes of a unit, units along all axes but
+the first, unused (32 bits each), strides in bytes along all axes in the target, then in the source (a word each)."""
 
 COPY_LIST = "copy_boxes"
 """Parameters: address of the chunks (number of a box, first unit: 32 bits each; one a block), address of the boxes."""
@@ -116,19 +116,19 @@ _FILL = {"to": ("target", "t")}
 
 
 def copy_name(unit: int) -> str:
-    """Return the name of the kernel that copies a box in units of so many bytes. Local.
+    """Return the name of the kernel that copies a box in units of `unit` bytes. Local.
 
-    Parameters, a word each: target, source, units in all, units along the axes but the first, strides in bytes along
+    Parameters, a word each: target, source, number of units, units along the axes but the first, strides in bytes along
     all axes in the target, then in the source.
     """
     return f"copy_box_{unit}"
 
 
 def fill_name(unit: int) -> str:
-    """Return the name of the kernel that fills a box in units of so many bytes. Local.
+    """Return the name of the kernel that fills a box in units of `unit` bytes. Local.
 
-    Parameters, a word each: target, units in all, units along the axes but the first, strides in bytes along all axes,
-    the 16 bytes that the value is repeated to.
+    Parameters, a word each: target, number of units, units along the axes but the first, strides in bytes along all
+    axes, 16 bytes of repetitions of the value.
     """
     return f"fill_box_{unit}"
 
@@ -157,7 +157,7 @@ def _fill(unit: int) -> str:
 
 
 def _of_one_box(name: str, words: Sequence[str], more: Sequence[str], loop: str) -> str:
-    """A kernel whose parameters are one box: the registers that they go to, what else is to be set, its loop."""
+    """A kernel whose parameters are one box: the registers of these, further settings, its loop."""
     start = [line for place, register in enumerate(words) for line in _parameter(f"{name}_{place}", register)]
     return _ENTRY.format(
         name=name,
@@ -168,7 +168,7 @@ def _of_one_box(name: str, words: Sequence[str], more: Sequence[str], loop: str)
 
 
 def _copy_list() -> str:
-    """The kernel that copies a list of boxes; each block of threads reads what is its chunk."""
+    """The kernel that copies a list of boxes; each block of threads reads its chunk."""
     loads = [f"ld.global.u32 %n{axis}, [%box+{20 + 4 * axis}];" for axis in range(1, AXES)]
     loads += [f"ld.global.u64 %t{axis}, [%box+{40 + 8 * axis}];" for axis in range(AXES)]
     loads += [f"ld.global.u64 %s{axis}, [%box+{40 + 8 * (AXES + axis)}];" for axis in range(AXES)]
@@ -176,7 +176,7 @@ def _copy_list() -> str:
         line for unit in UNITS[1:] for line in (f"setp.eq.u32 %other, %unit, {unit};", f"@%other bra $unit{unit};")
     ]
     loops = "    bra $ready;\n".join(_loop(unit, _COPY, [_LOADS[unit], _STORES[unit]]) for unit in UNITS)
-    # The threads of a block that is shorter than a chunk have left before they choose a loop.
+    # The threads of a block whose chunk is short have left before they choose a loop.
     return _ENTRY.format(
         name=COPY_LIST,
         parameters=_parameters(COPY_LIST, 2),
@@ -198,7 +198,7 @@ def _loop(unit: int, pointers: dict[str, tuple[str, str]], move: Sequence[str]) 
 
 
 def _indices() -> str:
-    """Take the number %i of a unit apart: %x0 to %x3 become its indices along the axes."""
+    """Split the number %i of a unit: %x0 to %x3 become its indices along the axes."""
     lines = ["mov.u32 %rest, %i;"]
     for axis in range(AXES - 1, 0, -1):
         lines += [
@@ -211,14 +211,14 @@ def _indices() -> str:
 
 
 def _offset(axis: int, strides: dict[str, str]) -> str:
-    """Move pointers, each by strides of its own, to the index along an axis."""
+    """Move pointers, each by its own strides, to the index along an axis."""
     lines = [f"cvt.u64.u32 %index, %x{axis};"]
     lines += [f"mad.lo.s64 %{pointer}, %index, %{stride}{axis}, %{pointer};" for pointer, stride in strides.items()]
     return _lines(lines)
 
 
 def _parameter(name: str, register: str) -> list[str]:
-    """Load a parameter: addresses and counts are converted to what their registers hold."""
+    """Load a parameter: addresses and counts are converted to the type of their registers."""
     if register in ("target", "source"):
         return [f"ld.param.u64 %word, [{name}];", f"cvta.to.global.u64 %{register}, %word;"]
     if register == "end" or register[0] == "n":

@@ -24,7 +24,7 @@ _opening = threading.Lock()
 
 
 class Event:
-    """A recorded CUDA event: reached when everything that was on its stream before it is done. Local."""
+    """A recorded CUDA event: reached when all earlier work of its stream is done. Local."""
 
     __slots__ = ("_device", "_event", "_passed")
 
@@ -48,7 +48,7 @@ class Event:
             self._passed = True
 
     def block(self, stream: int) -> None:
-        """Make what is put on a stream from now on wait for the event. Local; the host does not wait."""
+        """Make later work of a stream wait for the event. Local; the host does not wait."""
         if not self._passed:
             self._device.activate()
             self._device.driver.order(stream, self._event)
@@ -64,7 +64,7 @@ class Device:
     Any thread may call its methods. Before calling the driver itself a thread calls `activate`.
 
     Attributes:
-        number: what this process calls the device.
+        number: number of the device in this process.
         driver: the driver that executes everything.
         facts: properties of the device.
         compute: the stream of all kernels.
@@ -112,10 +112,10 @@ class Device:
         return self.driver.memory()[0]
 
     def record(self, stream: int | None = None) -> Event:
-        """Record an event behind everything that a stream of this device holds now, and return it. Local.
+        """Record an event after the present work of a stream of this device, and return it. Local.
 
         Args:
-            stream: a handle; default: that of this rank's kernels.
+            stream: handle of the stream; default: that of this rank's kernels.
         """
         self.activate()
         stream = self.compute if stream is None else stream
@@ -135,11 +135,11 @@ class Device:
         return self.transfers
 
     def after(self, stream: int) -> None:
-        """Make the copies from now on wait for what a stream of this device holds. Local."""
+        """Make later copies wait for the present work of a stream of this device. Local."""
         self.record(stream).block(self.transfers)
 
     def before(self, stream: int) -> None:
-        """Make what is put on a stream of this device from now on wait for the copies so far. Local."""
+        """Make later work of a stream of this device wait for the copies so far. Local."""
         self.record(self.transfers).block(stream)
 
     def synchronize(self) -> None:
@@ -156,10 +156,10 @@ def device(number: int) -> Device:
     """Return a device of this process and make it the current one of this thread. Local; opened at first use.
 
     Args:
-        number: of the device in this process, from 0.
+        number: number of the device in this process, from 0.
 
     Raises:
-        UsageError: there is no such device, or no driver.
+        UsageError: the device does not exist, or no driver is installed.
     """
     found = _devices.get(number)
     if found is None:
@@ -171,7 +171,7 @@ def device(number: int) -> Device:
 
 
 def device_count() -> int:
-    """Return how many CUDA devices this process sees, perhaps none. Local; opens none of them.
+    """Return the number of CUDA devices that this process sees, perhaps 0. Local; opens none of them.
 
     Raises:
         UsageError: CUDA cannot be used here: the reason, and what to install.
@@ -209,9 +209,9 @@ class Use(NamedTuple):
     Attributes:
         node: index of its node.
         host: name of the machine.
-        number: of the device among those that the rank sees.
-        name: of the product.
-        uuid: identifies the device: ranks may see different ones under the same number.
+        number: number of the device among those that the rank sees.
+        name: name of the product.
+        uuid: identity of the device: ranks may see different ones under the same number.
         bus: PCI address.
     """
 
@@ -249,10 +249,10 @@ def own_number() -> int:
 
 
 def describe(uses: Sequence[Use]) -> str:
-    """Return a line on which ranks use which devices. Local.
+    """Return a line with the devices of the ranks. Local.
 
     Args:
-        uses: the device of every rank.
+        uses: device of every rank.
 
     Example:
         >>> from gondwana.gpu.device import Use, describe
@@ -280,7 +280,7 @@ def _devices_of(uses: Sequence[Use]) -> str:
     ranks: dict[str, list[int]] = {}
     for rank, use in enumerate(uses):
         ranks.setdefault(use.uuid, []).append(rank)
-    # Where ranks see different devices, a number is ambiguous and a PCI address is not.
+    # If ranks see different devices, a number is ambiguous and a PCI address is not.
     clear = len({use.number for use in uses}) == len(ranks) == len({(use.number, use.uuid) for use in uses})
     places: dict[str, list[str]] = {}
     for sharing in sorted(ranks.values(), key=lambda each: (uses[each[0]].number, uses[each[0]].bus)):

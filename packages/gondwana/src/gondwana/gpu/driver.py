@@ -1,6 +1,6 @@
-"""The CUDA driver of this process, and what a trace has of devices.
+"""The CUDA driver of this process, and its records for a trace.
 
-A trace has kernels and copies as the device runs them, between two events on their stream.
+A trace shows kernels and copies as the device runs them, between two events on their stream.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VARIABLE = "GONDWANA_CUDA"
 """Environment variable: with "emulated", GPU programs run on the processor, slowly, for tests."""
 
 _MOST_PENDING = 256
-"""Launches of a stream whose times are asked for later; from then on, each asks for those that have ended."""
+"""The most launches of a stream with unread times; from then on, each launch reads those of the finished ones."""
 
 
 @functools.cache
@@ -39,7 +39,7 @@ def driver() -> Driver:
     ``GONDWANA_CUDA`` names a replacement among the installed entry points of the group "gondwana.cuda_drivers".
 
     Raises:
-        UsageError: there is none; the message has the reason, and what to install.
+        UsageError: no driver can be used; the message has the reason, and what to install.
     """
     wanted = os.environ.get(VARIABLE, "")
     if not wanted:
@@ -59,12 +59,12 @@ def driver() -> Driver:
 
 
 def recorded(driver: Driver) -> Driver:
-    """Return a driver that records what devices do, if this process records; else the driver itself. Local."""
+    """Return a driver that records the work of devices, if this process records; else the driver itself. Local."""
     return driver if recorder is None else cast(Driver, RecordedDriver(driver, recorder))
 
 
 class RecordedDriver:
-    """A driver whose launches and copies are recorded. Local; all else is what the driver does.
+    """A driver whose launches and copies are recorded; other calls go to the driver itself. Local.
 
     Args:
         real: the driver.
@@ -115,7 +115,7 @@ class RecordedDriver:
         self._after(first, stream, "replay a graph", NONE)
 
     def begin_capture(self, stream: int) -> None:
-        """Capture what is put on a stream, which is not executed and so not recorded."""
+        """Capture later work of a stream, which is not executed and so not recorded."""
         self._real.begin_capture(stream)
         self._capturing.add(stream)
 
@@ -144,8 +144,8 @@ class RecordedDriver:
         self._real.free_stream(stream)
 
     def _before(self, stream: int) -> int:
-        """An event before what comes, 0 if that is not recorded."""
-        if self._capturing or not self._recorder.active:  # what is captured may involve several streams
+        """An event before the next work of a stream, 0 if that is not recorded."""
+        if self._capturing or not self._recorder.active:  # captured work may involve several streams
             return 0
         found = self._streams.get(stream)
         if found is None:
@@ -163,13 +163,13 @@ class RecordedDriver:
 
 
 class _Pending(NamedTuple):
-    """Something that a device does.
+    """Work of a device that may not have ended.
 
     Attributes:
         first: event before it.
-        last: event behind it.
-        number: of its name.
-        nbytes: that it moves, or `NONE`.
+        last: event after it.
+        number: number of its name.
+        nbytes: bytes that it moves, or `NONE`.
     """
 
     first: int
@@ -179,13 +179,13 @@ class _Pending(NamedTuple):
 
 
 class _Stream:
-    """A stream of a device: what it does, on the clock of the host. Local.
+    """A stream of a device: its work, on the clock of the host. Local.
 
     Args:
         one: the recorder.
-        driver: of the device, which is the current one.
-        stream: its handle.
-        number: of the stream among those that are recorded, from 1.
+        driver: driver of the device, which is the current one.
+        stream: handle of the stream.
+        number: number of the stream among the recorded ones, from 1.
     """
 
     def __init__(self, one: Recorder, driver: Driver, stream: int, number: int) -> None:
@@ -198,19 +198,19 @@ class _Stream:
         self._time = now()
 
     def event(self) -> int:
-        """Record an event for timing behind what is on the stream, and return it."""
+        """Record an event for timing after the present work of the stream, and return it."""
         event = self._free.pop() if self._free else self._driver.new_event(timing=True)
         self._driver.record(event, self._stream)
         return event
 
     def add(self, first: int, number: int, nbytes: int) -> None:
-        """Note what has been put on the stream since an event."""
+        """Note the work put on the stream since an event."""
         self._pending.append(_Pending(first, self.event(), number, nbytes))
         if len(self._pending) > _MOST_PENDING:
             self.collect()
 
     def collect(self) -> None:
-        """Record what the device has done."""
+        """Record the work that the device has done."""
         with contextlib.suppress(CudaError):  # of an earlier kernel: it is reported where the program waits for it
             while self._pending and self._driver.reached(self._pending[0].last):
                 done = self._pending.popleft()
@@ -223,7 +223,7 @@ class _Stream:
 
 
 def readable(symbol: str) -> str:
-    """Return the dotted name in the symbol of a kernel; other symbols as they are. Pure.
+    """Return the dotted name in the symbol of a kernel; other symbols unchanged. Pure.
 
     Example:
         >>> readable("_ZN4heat4stepB2v1B4abcdE"), readable("pack")

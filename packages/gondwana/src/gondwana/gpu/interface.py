@@ -20,11 +20,11 @@ class DeviceFacts(NamedTuple):
     """Properties of a device.
 
     Attributes:
-        name: of the product.
-        uuid: identifies the device, whatever its number in a process.
+        name: name of the product.
+        uuid: identity of the device, whatever its number in a process.
         capability: compute capability, such as (9, 0).
         processors: multiprocessors.
-        memory: bytes of it.
+        memory: bytes of its memory.
         l2: bytes of the last cache before memory.
         shared_limit: bytes of shared memory that a block may use.
         bus: PCI address.
@@ -44,8 +44,8 @@ class EntryFacts(NamedTuple):
     """Resources of a kernel.
 
     Attributes:
-        registers: per thread.
-        local: bytes of local memory per thread: what did not fit into its registers.
+        registers: registers per thread.
+        local: bytes of local memory per thread, for values that did not fit into its registers.
         shared: bytes of static shared memory per block.
         threads: the largest number of threads per block.
     """
@@ -59,11 +59,11 @@ class EntryFacts(NamedTuple):
 class Driver(ABC):
     """A CUDA driver.
 
-    Every method raises `CudaError` where the driver reports an error, and `MemoryError` where memory is exhausted.
+    Every method raises `CudaError` if the driver reports an error, and `MemoryError` if memory is exhausted.
 
     Attributes:
-        name: its name in messages.
-        version: of its interface, such as (13, 0).
+        name: name in messages.
+        version: version of its interface, such as (13, 0).
     """
 
     name: str
@@ -126,7 +126,7 @@ class Driver(ABC):
             counts: bytes of a row, rows of a plane, planes.
             target_strides: bytes from row to row, and from plane to plane (a multiple of the former).
             source_strides: the same for the source.
-            stream: the stream that executes it.
+            stream: stream that executes the copy.
         """
 
     @abstractmethod
@@ -143,7 +143,7 @@ class Driver(ABC):
 
     @abstractmethod
     def new_stream(self, *, urgent: bool = False) -> int:
-        """Return a stream that waits for no other; kernels on an urgent one are scheduled first."""
+        """Return an independent stream; kernels on an urgent one are scheduled first."""
 
     @abstractmethod
     def free_stream(self, stream: int) -> None:
@@ -163,7 +163,7 @@ class Driver(ABC):
 
     @abstractmethod
     def record(self, event: int, stream: int) -> None:
-        """Record an event: it is reached when everything that is on the stream now is done."""
+        """Record an event: it is reached when everything that is now on the stream is done."""
 
     @abstractmethod
     def reached(self, event: int) -> bool:
@@ -175,7 +175,7 @@ class Driver(ABC):
 
     @abstractmethod
     def order(self, stream: int, event: int) -> None:
-        """Make what is put on a stream from now on wait for an event."""
+        """Make later work of a stream wait for an event."""
 
     @abstractmethod
     def seconds(self, first: int, last: int) -> float:
@@ -203,7 +203,7 @@ class Driver(ABC):
 
     @abstractmethod
     def allow_shared(self, entry: int, nbytes: int) -> None:
-        """Allow launches of a kernel to use that much dynamic shared memory."""
+        """Allow launches of a kernel to use `nbytes` of dynamic shared memory."""
 
     @abstractmethod
     def resident(self, entry: int, threads: int, shared: int) -> int:
@@ -218,17 +218,17 @@ class Driver(ABC):
             grid: blocks along x, y, z.
             block: threads of a block along x, y, z.
             shared: bytes of dynamic shared memory per block.
-            stream: the stream on which it runs.
-            arguments: its parameters in order, each a word of 64 bits.
+            stream: stream that runs it.
+            arguments: parameters of the kernel in order, each a word of 64 bits.
         """
 
     @abstractmethod
     def begin_capture(self, stream: int) -> None:
-        """Capture what is put on a stream from now on instead of executing it."""
+        """Capture later work of a stream instead of executing it."""
 
     @abstractmethod
     def end_capture(self, stream: int) -> int:
-        """End the capture and return what was captured as a graph that can be replayed."""
+        """End the capture and return the captured work as a graph that can be replayed."""
 
     @abstractmethod
     def replay(self, graph: int, stream: int) -> None:

@@ -2,7 +2,7 @@
 
 For users: `writer.StepWriter` and `checkpoint` write, `dataset.Dataset` and `xarray_backend` read, `provenance` has
 attributes for viewers, `stop.StopRequest` ends a run in order, `analysis` makes histograms and pictures. Beneath them:
-`adios` (the only module that imports ADIOS2), `layout` (arrays on disk), `paths`; what is done against damage: `bp5`
+`adios` (the only module that imports ADIOS2), `layout` (arrays on disk), `paths`; protection against damage: `bp5`
 (the files, without ADIOS2), `checksums` (with the seal of a checkpoint), `other_process`, `reservation`; and the way
 from the ranks' blocks to one writing process: `aggregate`, `staging`, `background`.
 """

@@ -53,17 +53,17 @@ TEXT = "string"
 
 OPERATORS = ("blosc", "bzip2", "zfp", "sz", "sz3", "mgard", "png", "libpressio")
 
-#: ADIOS2's reader is not thread-safe: everything that calls it holds this lock.
+#: ADIOS2's reader is not thread-safe: all code that calls it holds this lock.
 LOCK = RLock()
 
 _UNCOPIED = 1 << 16
-"""Bytes of a block from which on ADIOS2 writes it without a copy."""
+"""Bytes of the smallest block that ADIOS2 writes without a copy."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 INSTALL = "pip install 'gondwana[io]'"
-"""What a user without adios2 is to do."""
+"""The advice to a user without adios2."""
 if platform.machine() == "aarch64":
     INSTALL = "PyPI has no wheel of it for aarch64, conda-forge has one: conda install -c conda-forge adios2"
 
@@ -129,17 +129,17 @@ def failure(action: str, error: Exception) -> DatasetError:
 
 
 class BPWriter:
-    """A writer of one BP5 dataset, step by step. Local, or collective over the communicator if there is one.
+    """A writer of one BP5 dataset, step by step. Local, or collective over the communicator, if given.
 
     Blocks are read when the step ends, not before: they stay referenced until then and must not change.
 
     Args:
         path: the dataset, a directory that ends in ``.bp``.
-        keep: how many existing steps to keep; new ones follow them. None: start a new dataset.
+        keep: number of existing steps to keep; new ones follow them. None: start a new dataset.
         operator: a compression operator for all arrays, from ``OPERATORS``.
         comm: an MPI communicator, for an adios2 that was built with MPI.
-        replace: whether a new dataset may replace one that is there.
-        lock: what ``paths.claim`` has returned for this dataset; it is taken over. None: it is claimed here.
+        replace: whether a new dataset may replace an existing one.
+        lock: result of ``paths.claim`` for this dataset, which is taken over. None: it is claimed here.
 
     Raises:
         UsageError: the operator is not available, or another program is writing this dataset.
@@ -168,8 +168,8 @@ class BPWriter:
         self._io = self._adios.declare_io("SimulationOutput")
         self._io.set_engine("BP5")
         # Readers, `gondwana ls` among them, need the minimum and maximum of every block, and an index that exists as
-        # soon as the dataset is open, not once a thread of ADIOS2 has written it. Blocks are written from where they
-        # are, which ADIOS2 by itself does from 4 MiB on: copies of smaller ones cost as much as writing them.
+        # soon as the dataset is open, not once a thread of ADIOS2 has written it. Blocks are written directly from the
+        # arrays, which ADIOS2 by itself does from 4 MiB on: copies of smaller ones cost as much as writing them.
         settings = {"StatsLevel": "1", "AsyncOpen": "Off", "MinDeferredSize": str(_UNCOPIED)}
         self._io.set_parameters(settings | ({"AppendAfterSteps": str(keep)} if append else {}))
         self._alive: list[npt.NDArray[Any]] = []
@@ -220,7 +220,7 @@ class BPWriter:
         Args:
             name: the variable.
             block: the cells; copied unless contiguous, and not to be changed before the step ends.
-            start: where the block begins in the global array, in cells.
+            start: the corner of the block in the global array, in cells.
             shape: the global array's shape, in cells.
         """
         check_type(name, block.dtype)
@@ -247,7 +247,7 @@ class BPWriter:
         """Write the step: once it returns, readers can see it.
 
         Raises:
-            DatasetError: the data could not be written; the steps before stay readable.
+            DatasetError: the data could not be written; the earlier steps stay readable.
         """
         try:
             self._engine.end_step()
@@ -264,7 +264,7 @@ class BPWriter:
         """Wait for the checksums of the steps so far.
 
         Raises:
-            DatasetError: they could not be written.
+            DatasetError: the checksums could not be written.
         """
         try:
             if self._ledger is not None:
@@ -276,7 +276,7 @@ class BPWriter:
         """Close the dataset. A step that has begun and not ended, because of an error, does not become part of it."""
         try:
             if self._in_step:
-                self._engine = None  # ADIOS2's close would complete the step with what it has of it
+                self._engine = None  # ADIOS2's close would complete the step with its part of the data
             else:
                 self._engine.close()
             if self._ledger is not None:
@@ -331,10 +331,10 @@ class Description:
 class BPReader:
     """Random access to the steps that a dataset had when it was opened. Local; hold ``LOCK`` around every call.
 
-    Where a method takes a step of a variable, steps without the variable do not count.
+    If a method takes a step of a variable, steps without the variable do not count.
 
     Raises:
-        DatasetError: ADIOS2 cannot open it.
+        DatasetError: ADIOS2 cannot open the dataset.
     """
 
     def __init__(self, path: Path) -> None:
@@ -387,7 +387,7 @@ class BPReader:
             return _readable(error)
 
     def blocks(self, name: str, step: int) -> list[dict[str, str]]:
-        """Return the blocks of a variable in one step; of bytes without "Start" where ADIOS2 cannot tell it."""
+        """Return the blocks of a variable in one step; of bytes without "Start" if ADIOS2 cannot tell it."""
         try:
             found: list[dict[str, str]] = self._engine.blocks_info(name, step)
         except UnicodeDecodeError:  # the extremes of bytes come as characters of a text
@@ -403,7 +403,7 @@ class BPReader:
         dtype: np.dtype[Any],
         block: int | None = None,
     ) -> npt.NDArray[Any]:
-        """Return a box of consecutive steps; the step is the first axis. Cells that nobody wrote are 0.
+        """Return a box of consecutive steps; the step is the first axis. Unwritten cells are 0.
 
         Args:
             name: the variable.
@@ -451,7 +451,7 @@ class BPReader:
             raise failure(f"cannot read the dataset {self.path}", error) from None
 
     def _names_of_steps(self, number: int) -> list[set[str]]:
-        """Return the variables of each step, which only a reader that goes from step to step is told."""
+        """Return the variables of each step, which ADIOS2 gives only to a reader that goes from step to step."""
         bindings = load().bindings
         io, engine = self._open("names", self._mode.Read)
         names = []
@@ -473,7 +473,7 @@ class BPReader:
         return text
 
     def _counts(self, name: str, step: int) -> list[dict[str, str]]:
-        """Return the shapes of the blocks of a variable in one step, one after the other until there is none."""
+        """Return the shapes of the blocks of a variable in one step, one after the other until the last."""
         variable = self._io.inquire_variable(name)
         variable.set_step_selection([step, 1])
         found: list[dict[str, str]] = []
@@ -486,7 +486,7 @@ class BPReader:
 
 
 def _readable(error: UnicodeDecodeError) -> str:
-    """Return a text of another program that is not UTF-8, with marks in the places of what is not."""
+    """Return a text of another program that is not UTF-8, with marks in place of the illegal bytes."""
     return error.object.decode("utf-8", "replace")
 
 

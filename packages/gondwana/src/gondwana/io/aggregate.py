@@ -32,7 +32,7 @@ class Backend(Protocol):
         """Accept a step to write."""
 
     def wait(self, pending: int) -> None:
-        """Wait until at most a number of steps are still to be written."""
+        """Wait until at most `pending` steps are still to be written."""
 
     def close(self) -> None:
         """Write everything and close the dataset."""
@@ -55,8 +55,8 @@ class AggregatedSink:
         path: the dataset.
         arrays: the contents of every step; later steps may have other arrays of the same layout.
         attributes: the dataset's attributes.
-        keep: how many existing steps to keep; None starts a new dataset.
-        replace: whether a new dataset may replace one that is there.
+        keep: number of existing steps to keep; None starts a new dataset.
+        replace: whether a new dataset may replace an existing one.
         operator: a compression operator, or None.
         background: write in another process (two buffers), or before ``write`` returns (one).
     """
@@ -87,7 +87,7 @@ class AggregatedSink:
         except Exception as problem:
             error = problem
         team.agree(error)
-        # Of ranks of other nodes, the writer has no memory to open.
+        # Memory of ranks of other nodes is not there for the writer to open.
         paths = team.gather([] if team.rank in self._remote else [buffer.path for buffer in self._buffers])
         try:
             if paths is not None:
@@ -138,7 +138,7 @@ class AggregatedSink:
             self._free_buffers()
 
     def abandon(self) -> None:
-        """Finish what was submitted, after an error elsewhere. Local."""
+        """Finish the submitted steps, after an error elsewhere. Local."""
         try:
             if self._backend is not None:
                 self._backend.abandon()
@@ -164,7 +164,7 @@ class AggregatedSink:
         return window(self._buffers[index].bytes, placed.offset, placed.block.count, dtype)
 
     def _place(self, arrays: Arrays) -> tuple[dict[int, list[Placed]], int]:
-        """Return the places of blocks (rank 0: of all, others: of their own), and the size of this rank's file."""
+        """Return the places of blocks (rank 0: all, others: their own), and the size of this rank's file."""
         placed: dict[int, list[Placed]] = {}
         size = 0
         for rank in range(self._team.size) if self._team.rank == 0 else [self._team.rank]:

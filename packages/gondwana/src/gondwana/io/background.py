@@ -31,16 +31,16 @@ class BackgroundWriter:
     """A writer of the steps of a plan that works in another process. Local.
 
     Steps are written in the order in which they were submitted. An error is raised by each later call that waits.
-    The process ends by itself when this one closes it, ends, or is killed; it finishes what was submitted.
+    The process ends by itself when this one closes it, ends, or is killed; it finishes the submitted steps.
 
     Args:
-        plan: what to write, and where the blocks are staged; its lock is taken over.
+        plan: the dataset to write, and the places of the staged blocks; its lock is taken over.
     """
 
     def __init__(self, plan: Plan) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            # -P: the user's directory may hold modules that hide others.
+            # -P: the user's directory may contain modules that hide others.
             command = [sys.executable, "-P", "-c", _CHILD, str(theirs.fileno())]
             descriptors = [theirs.fileno(), plan.lock]
             # A group of its own: launchers that end a rank end its group.
@@ -50,7 +50,7 @@ class BackgroundWriter:
         self._path = plan.path
         self._pending = 0
         self._error: GondwanaError | None = None
-        # Who does not close a writer waits for its process at exit.
+        # A program that does not close a writer waits for its process at exit.
         self._end = weakref.finalize(self, _end, self._process, self._pipe)
         self._send(plan)
 
@@ -59,7 +59,7 @@ class BackgroundWriter:
         self._send(step)
 
     def wait(self, pending: int) -> None:
-        """Wait until at most a number of the submitted steps are still to be written.
+        """Wait until at most `pending` of the submitted steps are still to be written.
 
         Raises:
             DatasetError, UsageError: a step could not be written.
@@ -102,7 +102,7 @@ class BackgroundWriter:
 
 
 def _end(process: subprocess.Popen[bytes], pipe: Connection) -> None:
-    """Wait until the process has written what was submitted, and ended. What it could not write is a warning."""
+    """Wait until the process has written the submitted steps, and ended. A step that it cannot write is a warning."""
     with contextlib.suppress(EOFError, OSError):
         pipe.send(None)
         while True:
@@ -131,7 +131,7 @@ def serve(descriptor: int) -> None:
 
 
 def _answer(pipe: Connection, error: GondwanaError | None) -> None:
-    # The rank may have ended: what it has submitted is written nevertheless.
+    # The rank may have ended: its submitted steps are written nevertheless.
     with contextlib.suppress(ConnectionError):
         pipe.send(error)
 

@@ -1,8 +1,8 @@
-"""The files of a BP5 dataset, looked at without ADIOS2: whether they are there and as long as the index says.
+"""The files of a BP5 dataset, checked without ADIOS2: whether they exist and are as long as the index says.
 
-ADIOS2 (2.12) trusts these files. It reads outside of its buffers, or waits for data for ever, where a length is wrong
-or a file has been cut off. What is checked here: the header of the index, that its records fill it, that the metadata
-of the steps follow one another and have the sizes that they state, and that no data begin after the end of a file.
+ADIOS2 (2.12) trusts these files. It reads outside of its buffers, or waits for data for ever, if a length is wrong or a
+file has been cut off. The checks: the header of the index, that its records fill it, that the metadata of the steps
+follow one another and have the sizes that they state, and that no data begin after the end of a file.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _STEP, _WRITERS = ord("s"), ord("w")
 
 @dataclass(slots=True)
 class Index:
-    """What the index of a dataset says.
+    """The contents of a dataset's index.
 
     Attributes:
         active: whether its writer has not closed it: it is still writing, or it was killed.
         steps: the number of complete steps.
-        length: the bytes of the index that describe them; what follows is the beginning of another step.
+        length: the bytes of the index that describe them; any further bytes are the beginning of another step.
         metadata: the bytes of ``md.0`` that belong to them.
         data: for each data file the last place at which data begin or end, as far as the index has it.
     """
@@ -49,7 +49,7 @@ def check(path: Path) -> Index:
     """Return the index of a dataset with at least a header whose files are as long as it says. Local.
 
     Raises:
-        DatasetError: a file is missing, cut off, or says what cannot be.
+        DatasetError: a file is missing, cut off, or has impossible contents.
     """
     index = read_index(path)
     size_of_metadata = size(path, METADATA)
@@ -63,7 +63,7 @@ def check(path: Path) -> Index:
 
 
 def read_index(path: Path) -> Index:
-    """Return what the index of a dataset says, with the metadata of each step. Local; see ``check``."""
+    """Return the contents of a dataset's index, with the metadata of each step. Local; see ``check``."""
     text = _content(path, INDEX)
     if len(text) < _HEADER:
         raise damaged(path, f"{INDEX} has {len(text)} of {_HEADER} bytes")
@@ -87,7 +87,7 @@ def read_index(path: Path) -> Index:
 
 
 def size(path: Path, name: str) -> int:
-    """Return the size of a file of a dataset, which must be there. Local."""
+    """Return the size of a file of a dataset, which must exist. Local."""
     try:
         status = (path / name).stat()
     except OSError as error:
@@ -98,7 +98,7 @@ def size(path: Path, name: str) -> int:
 
 
 def trim(path: Path) -> None:
-    """Remove what a writer that was killed in the middle of a step has left behind the complete ones. Local.
+    """Remove the rest of an incomplete step, which a killed writer has left after the complete ones. Local.
 
     ADIOS2 would append after it, and then read the metadata of the new steps at wrong places. It would also wait for
     ever for the reader of a pipe, so that nothing but files may be in the folder.

@@ -2,7 +2,7 @@
 
 ``save(..., "ckpt.bp", step=700)`` makes ``ckpt.00000700.bp``. It is written under another name, synchronised with the
 disk, and only then renamed, so that a checkpoint's name means a complete checkpoint, whenever the job was killed. The
-next save removes what a killed one left behind.
+next save removes the files that a killed one has left.
 """
 
 from __future__ import annotations
@@ -78,17 +78,17 @@ def save(
         path: the common name of the checkpoints, for example ``ckpt.bp``; the step goes into the name.
         arrays: the whole state, by name; ghosts are not saved. The same on all ranks, in any order.
         step: the number of the step just done; the same on all ranks.
-        state: more to restore, as JSON can hold it. That of rank 0 is saved, as are its settings.
-        settings: what a continuation must have in common with this run, as JSON can hold it; see ``load``.
-        keep: how many checkpoints of this name to keep: those written last.
+        state: further values to restore, of types that JSON has. Those of rank 0 are saved, as are its settings.
+        settings: values that a continuation must have in common with this run, of types that JSON has; see ``load``.
+        keep: number of checkpoints of this name to keep: those written last.
         team: the ranks of the arrays.
 
     Returns:
         The path of the checkpoint.
 
     Raises:
-        UsageError: it cannot be written there.
-        DatasetError: the disk is full. The checkpoints before stay.
+        UsageError: the checkpoint cannot be written there.
+        DatasetError: the disk is full. The earlier checkpoints stay.
 
     Example:
         >>> import tempfile
@@ -167,16 +167,16 @@ def load(
     Args:
         path: the common name given to ``save``, or the name of one checkpoint.
         arrays: the arrays to fill, by the names given to ``save``. The same on all ranks, in any order.
-        settings: this run's; those that the checkpoint has too must be equal. Those of rank 0 are compared.
-        convert: allow arrays of another element type, and convert.
+        settings: settings of this run; those that the checkpoint has too must be equal. Those of rank 0 are compared.
+        convert: whether to allow arrays of another element type, and convert.
         team: the ranks of the arrays.
 
     Returns:
         The checkpoint, with its step and state.
 
     Raises:
-        UsageError: there is none, or it does not fit: another shape, type or setting.
-        DatasetError: it cannot be read.
+        UsageError: no checkpoint exists, or it does not fit: another shape, type or setting.
+        DatasetError: the checkpoint cannot be read.
     """
     ours = json.loads(_as_json("settings", settings or {}))  # as the checkpoint's went through JSON
     check_global(arrays)
@@ -198,7 +198,7 @@ def load(
 
 
 def _find(path: StrPath, settings: Mapping[str, Any], team: Team) -> Checkpoint:
-    """Return the last checkpoint whose data are what was written. Collective over team."""
+    """Return the last checkpoint with undamaged data. Collective over team."""
     rejected: dict[Path, str] = {}
     while True:
         error: Exception | None = None
@@ -233,14 +233,14 @@ def checkpoints(path: StrPath) -> list[Path]:
 
 
 def newest(path: StrPath, rejected: Mapping[Path, str] | None = None) -> Checkpoint:
-    """Return the complete checkpoint written last, or the one of this very name; its data are not verified. Local.
+    """Return the complete checkpoint written last, or the one of exactly this name; its data are not verified. Local.
 
     Args:
         path: the common name given to ``save``, or the name of one checkpoint.
         rejected: checkpoints to pass over, each with its damage.
 
     Raises:
-        UsageError: there is none.
+        UsageError: no complete checkpoint exists.
     """
     given = Path(path).absolute()
     skipped: list[str] = []
@@ -269,7 +269,7 @@ def _describe(path: Path, skipped: tuple[str, ...]) -> Checkpoint:
 
 
 def _damage_of_data(path: Path, team: Team) -> str | None:
-    """Verify the data of a checkpoint, each rank a share, and return what is wrong, or None. Collective over team."""
+    """Verify the data of a checkpoint, each rank a share, and return the damage, or None. Collective over team."""
     error: Exception | None = None
     mine: str | None = None
     try:
@@ -285,14 +285,14 @@ def _damage_of_data(path: Path, team: Team) -> str | None:
 
 
 def _sweep(common: Path) -> None:
-    """Remove what killed saves left behind."""
+    """Remove the files that killed saves have left."""
     if common.parent.is_dir():
         for entry in common.parent.glob(f"{glob.escape(common.stem)}.*{common.suffix}{_UNFINISHED}"):
             _remove(entry)
 
 
 def _remove(path: Path) -> None:
-    """Remove a checkpoint, or what has its name."""
+    """Remove a checkpoint, or anything with its name."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -333,7 +333,7 @@ def _sync(path: Path) -> None:
 
 
 def _as_json(what: str, values: Mapping[str, Any]) -> str:
-    """Return values as JSON; the error for one that JSON cannot hold says where it is."""
+    """Return values as JSON; the error for a value that JSON cannot hold gives its place."""
     if not isinstance(values, Mapping):
         raise UsageError(f"{what} = {values!r}: give values by name, as in {{'time': 0.5}}")
     try:
@@ -347,7 +347,7 @@ def _as_json(what: str, values: Mapping[str, Any]) -> str:
 
 
 def _not_json(place: str, value: Any) -> tuple[str, Any]:
-    """Return the innermost value that JSON cannot hold, and where it is."""
+    """Return the innermost value that JSON cannot hold, and its place."""
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict):
         items = value.items()

@@ -1,8 +1,8 @@
-"""Whether a dataset is what was written: its checksums, in a file of its own, and the seal of a checkpoint.
+"""Checksums of a dataset, in a separate file, which show whether it is unchanged, and the seal of a checkpoint.
 
 Each line of ``checksums.txt`` begins with the CRC-32 of its rest, a JSON object. One line follows a step at once: the
 sizes of the files, and the CRC-32 of each file of metadata up to there, so that ADIOS2 need not be trusted with
-metadata that have changed. A second line has the XXH64 of the pieces of the data files that the step has written; in
+changed metadata. A second line has the XXH64 of the pieces of the data files that the step has written; in
 datasets of earlier versions it is their CRC-32. They are computed by a thread while the next step is written, or while
 the data go to the disk: see ``Ledger``. ``verify`` reads the data of a dataset again and compares them.
 
@@ -36,14 +36,14 @@ _SEALED = (bp5.INDEX, bp5.METADATA, bp5.FORMATS)
 
 #: Data are summed in pieces of this size, which ranks can share when they verify.
 _PIECE = 64 << 20
-#: What is read at a time: it stays in the cache of the core.
+#: Bytes that are read at a time: they stay in the cache of the core.
 _CHUNK = 256 << 10
-#: No file of checksums is larger.
+#: The most bytes of a file of checksums.
 _LIMIT = 256 << 20
 
 SEAL = "complete.json"
 
-#: No seal is larger.
+#: The most bytes of a seal.
 _SEAL_LIMIT = 1 << 20
 
 
@@ -62,9 +62,9 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         step: the index of the step in the dataset.
-        sizes: of all files of ADIOS2.
-        crcs: of the files of metadata, up to these sizes.
-        pieces: of the data files.
+        sizes: sizes of all files of ADIOS2.
+        crcs: CRC-32 of the files of metadata, up to these sizes.
+        pieces: pieces of the data files.
     """
 
     step: int
@@ -78,8 +78,8 @@ class Record:
     """The checksums of a dataset.
 
     Attributes:
-        lines: those that are intact.
-        problem: why there are no more, if the file is damaged.
+        lines: the intact lines.
+        problem: reason why there are no more, if the file is damaged.
     """
 
     lines: tuple[Line, ...]
@@ -96,7 +96,7 @@ class Record:
 
 
 def read(path: Path) -> Record | None:
-    """Return the checksums of a dataset, or None: it has none, for example because another program wrote it. Local."""
+    """Return the checksums of a dataset, or None if it has none, such as a dataset of another program. Local."""
     try:
         if bp5.size(path, NAME) > _LIMIT:
             return Record((), f"{NAME} is too large")
@@ -122,7 +122,7 @@ def vouches(path: Path, steps: int) -> bool:
 
     Args:
         path: the dataset.
-        steps: how many its index has.
+        steps: number of steps in its index.
 
     Raises:
         DatasetError: the metadata are damaged.
@@ -142,7 +142,7 @@ def vouches(path: Path, steps: int) -> bool:
 
 
 def differing(path: Path, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, str]]:
-    """Read pieces of data files again, and return those that are not what was written, with the reason. Local."""
+    """Read pieces of data files again, and return the changed ones, with the reason. Local."""
     for piece in pieces:
         try:
             bp5.size(path, piece.file)
@@ -163,7 +163,7 @@ class Ledger:
 
     Args:
         path: the dataset.
-        keep: how many existing steps stay.
+        keep: number of existing steps that stay.
     """
 
     def __init__(self, path: Path, keep: int) -> None:
@@ -179,7 +179,7 @@ class Ledger:
                 fresh.write_bytes(b"".join(_encode(line) for line in before.lines if line.step < keep))
 
     def begin(self) -> None:
-        """Note where new data begin, once ADIOS2 has opened the dataset."""
+        """Note the ends of the files, where new data begin, once ADIOS2 has opened the dataset."""
         self._written = self._sizes()
 
     def add_step(self) -> None:
@@ -258,7 +258,7 @@ def _crc_of_metadata(file: Path, end: int, crc: int = 0, begin: int = 0) -> tupl
 
 
 def _sum_of_file(file: Path, piece: Piece) -> tuple[int, int]:
-    """Return the checksum of what a file has of a piece, and how much that is."""
+    """Return the checksum of the part of a piece that a file contains, and its length."""
     crc, hashed, place = 0, xxhash.xxh64(), piece.begin
     chunk = memoryview(bytearray(_CHUNK))
     with file.open("rb", buffering=0) as opened:
@@ -278,14 +278,14 @@ def _sum_mapped(file: Path, begin: int, end: int) -> int:
 
 
 def verify(path: StrPath) -> str:
-    """Read all data of a dataset, compare them with their checksums, and return what has been verified. Local; blocks.
+    """Read all data of a dataset, compare them with their checksums, and return a report. Local; blocks.
 
     Args:
         path: the dataset.
 
     Raises:
-        UsageError: it has no checksums.
-        DatasetError: something differs, or is not there.
+        UsageError: the dataset has no checksums.
+        DatasetError: something differs, or is missing.
     """
     from gondwana.io.dataset import missing  # not at the top: datasets are opened with their checksums
 
@@ -328,15 +328,15 @@ def seal(folder: Path) -> None:
 
 
 def sealed_ns(candidate: Path) -> int | None:
-    """Return when a checkpoint was written [ns], or None: its seal cannot be read. Local."""
+    """Return when a checkpoint was written [ns], or None if its seal cannot be read. Local."""
     seal = _read_seal(candidate)
     return None if isinstance(seal, str) else seal.written_ns
 
 
 def damage(candidate: Path) -> str | None:
-    """Return what is wrong with a checkpoint, or None; its data are not read. Local.
+    """Return the damage of a checkpoint, or None; its data are not read. Local.
 
-    After None its metadata are what was written, so that ADIOS2 can open it; see ``differing`` for its data.
+    After None its metadata are unchanged, so that ADIOS2 can open it; see ``differing`` for its data.
     """
     seal = _read_seal(candidate)
     if isinstance(seal, str):
@@ -355,7 +355,7 @@ def damage(candidate: Path) -> str | None:
 
 
 def _read_seal(candidate: Path) -> Seal | str:
-    """Return a seal, or why there is none."""
+    """Return a seal, or the reason why it cannot be read."""
     try:
         if bp5.size(candidate, SEAL) > _SEAL_LIMIT:
             return f"{SEAL} is too large"

@@ -31,7 +31,7 @@ class Variable:
     """The description of a variable, which is available without reading its data.
 
     Attributes:
-        name: its name.
+        name: name of the variable.
         type_name: ADIOS2's name of the element type.
         shape: the global shape in cells, of the first step that has it; () for one value, and for local blocks.
         steps: the number of steps that have it.
@@ -54,7 +54,7 @@ class Variable:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type, object for texts; others than numbers and texts are refused."""
+        """The element type, object for texts; types other than numbers and texts are refused."""
         if self.type_name == TEXT:
             return np.dtype(object)
         if self.type_name not in TYPE_OF_NAME:
@@ -67,7 +67,7 @@ class Variable:
         return prod(self.shape) * self.dtype.itemsize
 
     def index(self, step: int) -> int:
-        """Return how many steps before one of the dataset have the variable. Local.
+        """Return the number of earlier steps of the dataset that have the variable. Local.
 
         Args:
             step: the index of the step in the dataset, from 0.
@@ -99,8 +99,8 @@ class Dataset:
         path: the dataset, a directory.
 
     Raises:
-        UsageError: there is no dataset of that name.
-        DatasetError: it is damaged.
+        UsageError: no dataset has that name.
+        DatasetError: the dataset is damaged.
 
     Example:
         >>> with Dataset("gs.bp") as data:  # doctest: +SKIP
@@ -152,7 +152,7 @@ class Dataset:
 
     @cached_property
     def _total(self) -> int:
-        """The number of steps of the dataset; ADIOS2 counts one of a dataset into which nothing was written."""
+        """The number of steps of the dataset; ADIOS2 counts one in a dataset into which nothing was written."""
         with LOCK:
             return self._reader.steps() if self._reader and self.variables else 0
 
@@ -166,7 +166,7 @@ class Dataset:
         """Return the global shape of a variable in a step of the dataset, from 0, or from the end if negative.
 
         Raises:
-            UsageError: no such variable or step, or the variable has no shape there.
+            UsageError: the variable or step does not exist, or the variable has no shape there.
         """
         variable = self.variable(name)
         place = variable.index(self._place(name, step))
@@ -174,7 +174,7 @@ class Dataset:
         return variable.shapes[place]
 
     def dims(self, name: str) -> tuple[str, ...]:
-        """Return the names of a variable's axes: as stored, else z, y, x for fields and names of its own for others."""
+        """Return the names of a variable's axes: as stored, else z, y, x for fields and its own names for others."""
         variable = self.variable(name)
         stored = self.attributes.get(f"{name}/dims")
         if isinstance(stored, list) and len(stored) == len(variable.shape):
@@ -196,7 +196,7 @@ class Dataset:
     ) -> npt.NDArray[Any]:
         """Return a variable, a box of it, or one of its blocks, in one step.
 
-        Cells that nobody wrote are 0. One value is a number of NumPy, or a text.
+        Unwritten cells are 0. One value is a number of NumPy, or a text.
 
         Args:
             name: the variable.
@@ -206,7 +206,7 @@ class Dataset:
             block: the number of a block, which is read as a whole, instead of a box.
 
         Raises:
-            UsageError: no such variable, step, box or block, or the variable is not in this step.
+            UsageError: the variable, step, box or block does not exist, or the variable is not in this step.
             DatasetError: the data are damaged.
         """
         variable = self.variable(name)
@@ -306,9 +306,9 @@ class Dataset:
         raise UsageError(f"{variable.name!r} has no block {block} in step {step}: {legal}")
 
     def _blocks(self, variable: Variable, place: int) -> Iterator[StoredBlock]:
-        """Return the blocks of a variable in the step before which so many others have it.
+        """Return the blocks of a variable in one of its steps, given the number of earlier ones that have it.
 
-        Without starts where ADIOS2 cannot tell them.
+        Without starts if ADIOS2 cannot tell them.
         """
         with LOCK:
             found = self._opened().blocks(variable.name, place)
@@ -358,7 +358,7 @@ class Dataset:
 def _reader(path: Path) -> BPReader | OtherProcessReader | None:
     """Open a dataset, in another process if nothing vouches for its metadata.
 
-    None: it has no complete step yet, and ADIOS2 cannot open it.
+    None if it has no complete step yet, so that ADIOS2 cannot open it.
     """
     steps = bp5.check(path).steps if has_steps(path) else 0
     vouched = checksums.vouches(path, steps)
@@ -401,7 +401,7 @@ def did_you_mean(name: str, legal: Iterable[str]) -> str:
 
 
 def missing(path: Path) -> str:
-    """Return why a path is no dataset, and which datasets are beside it. Local."""
+    """Return why a path is not a dataset, and which datasets are beside it. Local."""
     if path.is_file():
         kind = _kind_of_file(path)
         return f"{path} is {kind}; " + ("a dataset is a directory like gs.bp" if kind == "a file" else _SUPPORTED)

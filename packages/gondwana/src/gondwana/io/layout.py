@@ -48,7 +48,7 @@ class Distributed(Protocol):
 
     @property
     def order(self) -> Literal["C", "F"]:
-        """Which axis is contiguous in memory: the last ("C") or the first ("F")."""
+        """The axis that is contiguous in memory: the last ("C") or the first ("F")."""
 
     @property
     def owned(self) -> RectDomain:
@@ -105,7 +105,7 @@ def copy_cells(array: Distributed, target: npt.NDArray[Any]) -> None:
 
     Args:
         array: the array of the cells.
-        target: of the same type, with the axes of the variable.
+        target: memory of the same type, with the axes of the variable.
     """
     owned = array.local.restrict(array.owned)
     target = target if array.order == "C" else target.T
@@ -120,7 +120,7 @@ def set_cells(array: Distributed, cells: npt.NDArray[Any]) -> None:
 
     Args:
         array: the array of the cells.
-        cells: with the axes of the variable.
+        cells: the cells, with the axes of the variable.
     """
     cells = cells if array.order == "C" else cells.T
     owned = array.local.restrict(array.owned)
@@ -145,7 +145,7 @@ def check_global(arrays: Arrays) -> None:
 
 
 def labels_of(arrays: Arrays) -> list[str]:
-    """Return what arrays are, by name, in an order that does not depend on theirs: the same on all ranks. Local."""
+    """Return descriptions of arrays, sorted by name: the same on all ranks. Local."""
     return [f"{name}: {_label(array)}" for name, array in sorted(arrays.items())]
 
 

@@ -1,7 +1,7 @@
-"""Reading of a dataset by another process, where nothing vouches for its metadata.
+"""Reading of a dataset by another process, if nothing vouches for its metadata.
 
-ADIOS2 (2.12) may end the process that reads damaged metadata, or wait for ever for data that are not there. Here that
-is the end of the other process, and an error in this one.
+ADIOS2 (2.12) may end the process that reads damaged metadata, or wait for ever for missing data. Here that is the end
+of the other process, and an error in this one.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from gondwana.io.paths import DatasetError
 
 _CHILD = "import sys; from gondwana.io.other_process import serve; serve(int(sys.argv[1]))"
 
-#: Loading ADIOS2 and reading a little take a tenth of this; there is more time for what is larger.
+#: Loading ADIOS2 and reading a little take a tenth of this; larger reads get more time.
 _PATIENCE_S = 10.0
 _BYTES_PER_S = 20e6
 
 
 class OtherProcessReader:
-    """What ``BPReader`` is, in another process. Local; hold ``LOCK`` around every call.
+    """A ``BPReader`` in another process. Local; hold ``LOCK`` around every call.
 
     Raises:
         DatasetError: ADIOS2 cannot read the dataset, ends its process, or does not answer; from any call.
@@ -44,7 +44,7 @@ class OtherProcessReader:
         self.path = path
         ours, theirs = socket.socketpair()
         with theirs:
-            # -P: the user's directory may hold modules that hide others.
+            # -P: the user's directory may contain modules that hide others.
             command = [sys.executable, "-P", "-c", _CHILD, str(theirs.fileno())]
             null = subprocess.DEVNULL
             self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=null, stdout=null, stderr=null)

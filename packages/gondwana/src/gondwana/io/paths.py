@@ -1,4 +1,4 @@
-"""Paths of datasets: what may be written there, whether it fits, and the lock of the writer."""
+"""Paths of datasets: checks before writing there, free space, and the lock of the writer."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check_output(path: StrPath, bytes_needed: int = 0, *, replace: bool = True) 
         raise UsageError(f"'{path}' is not the name of a dataset: give one like gs.bp")
     reclaimed = 0
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        target.lstat()  # raises what the system says of the name
+        target.lstat()  # raises the system's error for the name
     if target.is_dir() and any(target.iterdir()):
         if not is_dataset(target):
             raise UsageError(f"cannot write '{path}': a directory that is no dataset is there; choose another name")
@@ -100,11 +100,11 @@ def claim(path: Path, *, empty: bool, replace: bool = True) -> int:
 
     Args:
         path: the dataset, which need not exist.
-        empty: remove what is in the dataset.
+        empty: whether to remove the contents of the dataset.
         replace: whether there may be something to remove.
 
     Raises:
-        UsageError: another program writes it, or there is something that is not to be removed.
+        UsageError: another program writes the dataset, or something there must not be removed.
         DatasetError: the directory cannot be made.
     """
     try:
@@ -124,15 +124,15 @@ def claim(path: Path, *, empty: bool, replace: bool = True) -> int:
 
 
 def lock(path: Path, opening: Callable[[], int], patience: float) -> int | None:
-    """Open and lock what has a name, and return the descriptor; closing it releases the lock. Local.
+    """Open and lock a file or directory, and return the descriptor; closing it releases the lock. Local.
 
     Args:
         path: the name of a file or directory.
-        opening: opens it, and makes it if it is not there.
-        patience: how long to wait for another program [s].
+        opening: opens it, and makes it if it is missing.
+        patience: time to wait for another program [s].
 
     Returns:
-        The descriptor, or None: another program still has the lock.
+        The descriptor, or None if another program still has the lock.
 
     Raises:
         OSError: it cannot be opened.
@@ -142,7 +142,7 @@ def lock(path: Path, opening: Callable[[], int], patience: float) -> int | None:
         descriptor = opening()
         while not (locked := _lock(descriptor)) and time.monotonic() < deadline:
             time.sleep(0.02)
-        # Who had the lock may have renamed or removed what this has opened: then the name is another file's, or free.
+        # The former holder may have renamed or removed the opened file: then the name is another file's, or free.
         if locked and _is_at(path, descriptor):
             return descriptor
         os.close(descriptor)
@@ -163,14 +163,14 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def _empty(path: Path, replace: bool) -> None:
-    """Remove what is in a dataset, if it is one and may be replaced."""
+    """Remove the contents of a dataset, if it is one and may be replaced."""
     if not any(path.iterdir()):
         return
     if not is_dataset(path):
         raise UsageError(f"cannot write '{path}': a directory that is no dataset is there; choose another name")
     if not replace:
         raise _exists(path)
-    # The index is removed last: what is left if this is interrupted still is a dataset, and may be replaced.
+    # The index is removed last: if this is interrupted, the rest is still a dataset, and may be replaced.
     for entry in sorted(path.iterdir(), key=lambda entry: entry.name == _INDEX):
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)

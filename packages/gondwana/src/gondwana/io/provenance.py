@@ -1,4 +1,4 @@
-"""Attributes of datasets: how a dataset was made, and how viewers show it."""
+"""Attributes of datasets: the origin of a dataset, and its presentation by viewers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gondwana.teams import Team
 def provenance(
     team: Team, constants: Mapping[str, AttributeValue], settings: Mapping[str, Any], *, grid: Sequence[int] = ()
 ) -> dict[str, AttributeValue]:
-    """Return attributes that describe how a dataset was made. Local.
+    """Return attributes that describe the origin of a dataset. Local.
 
     Args:
         team: the ranks of the run.
-        constants: attributes that readers expect by name, for example F, k, dt and L; stored as they are.
+        constants: attributes that readers expect by name, for example F, k, dt and L; stored unchanged.
         settings: all settings of the run; stored as one JSON text.
         grid: the number of ranks per axis.
 

@@ -21,14 +21,14 @@ def reserve(path: StrPath, *, team: Team = world) -> Iterator[None]:
     """Reserve a common name of checkpoints, so that no other job saves under it. Collective over team to enter.
 
     The job that has a name keeps it until the end of the ``with`` block, or until rank 0 ends in any way. ``save``
-    reserves the name itself if its job has not, but only as long as it saves.
+    reserves the name itself if its job has not, but only while it saves.
 
     Args:
         path: the common name given to ``save``.
         team: the ranks that save; rank 0 holds the reservation.
 
     Raises:
-        UsageError: another job has reserved it.
+        UsageError: another job has reserved the name.
 
     Example:
         >>> import tempfile
@@ -51,7 +51,7 @@ def check_free(path: StrPath, patience: float = 0.0) -> None:
 
     Args:
         path: the common name.
-        patience: how long to wait for a job that has been killed [s].
+        patience: time to wait for a job that has been killed [s].
     """
     name = _full(path)
     if name not in _reserved and _file(name).is_file():

@@ -1,4 +1,4 @@
-"""Staging memory: shared files where blocks wait until they are written, what is where, and the loop that writes it."""
+"""Staging memory: shared files in which blocks wait to be written, their places, and the loop that writes them."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ class Placed:
     """One block of one variable in staging memory.
 
     Attributes:
-        variable: its name.
+        variable: name of the variable.
         rank: the owner of the block.
         block: its place in the variable.
         file: the index of the staging file.
-        offset: where it begins in the file, in bytes.
+        offset: begin of the block in the file, in bytes.
     """
 
     variable: str
@@ -121,11 +121,11 @@ class Plan:
 
     Attributes:
         path: the dataset.
-        keep: how many existing steps to keep; None starts a new dataset.
+        keep: number of existing steps to keep; None starts a new dataset.
         operator: a compression operator, or None.
         attributes: the dataset's attributes.
         variables: of each variable, its global shape on disk (cells) and its element type.
-        blocks: where each rank's part is staged; empty parts are left out.
+        blocks: staging place of each rank's part; empty parts are left out.
         buffers: for each buffer, the paths of its staging files by their index.
         lock: the descriptor of the dataset's lock, which the writing process inherits.
     """

@@ -44,7 +44,7 @@ class StopRequest:
         self._previous: dict[signal.Signals, Any] = {}
 
     def agreed(self) -> str | None:
-        """Return why to stop, or None: the same on all ranks. Collective over team. Blocking; one small allreduce."""
+        """Return the reason to stop, equal on all ranks, or None. Collective over team. Blocks: one small allreduce."""
         late = self._deadline is not None and time.monotonic() >= self._deadline
         code = int(self._team.allreduce(self._signal or (_TIME_IS_UP if late else 0), MAX))
         if code == 0:
@@ -55,7 +55,7 @@ class StopRequest:
     def status(self) -> int:
         """The exit status for a program that has stopped: 130 after SIGINT, 143 after SIGTERM, else 0.
 
-        Of several ranks it is 0: their launcher knows the signal, and would take another status for a failure.
+        For several ranks it is 0: their launcher knows the signal, and would take another status for a failure.
         """
         stopped = self._team.size == 1 and self._signal in (signal.SIGINT, signal.SIGTERM)
         return 128 + self._signal if stopped else 0

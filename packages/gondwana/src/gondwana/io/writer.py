@@ -68,7 +68,7 @@ class _DirectSink:
 
 
 def _own_bytes(writer: object, step: int, arrays: Arrays, *_rest: object, **_more: object) -> int:
-    """Bytes that this rank has of a step."""
+    """Bytes of this rank's part of a step."""
     return sum(array.owned.size * array.dtype.itemsize for array in arrays.values())
 
 
@@ -77,7 +77,7 @@ class StepWriter:
 
     The dataset is one BP5 directory, whatever the number of ranks. With the plain adios2 wheel, rank 0's node gathers
     the blocks in shared memory and a separate process writes them, so that no rank waits for the disk unless two steps
-    are still to be written; with an adios2 that has MPI, every rank writes its own block. Each step also has the number
+    are still unwritten; with an adios2 that has MPI, every rank writes its own block. Each step also has the number
     ``step`` (int32).
 
     Use it as a context manager: an error inside leaves the steps so far complete.
@@ -90,7 +90,7 @@ class StepWriter:
         append_after: continue an existing dataset: its steps up to this number stay, later ones are removed.
         replace: whether an existing dataset that is not continued may be replaced; False: it is refused.
         operator: a compression operator for all arrays, if this adios2 has one.
-        background: False to write each step before ``write`` returns.
+        background: whether a separate process writes; False: each step is written before ``write`` returns.
         team: the ranks of the arrays.
 
     Raises:
@@ -168,7 +168,7 @@ class StepWriter:
         """Write one step; the arrays may change as soon as it returns. Collective over team.
 
         Args:
-            step: the number of the step, larger than that of the one before; the same on all ranks.
+            step: the number of the step, larger than the previous one; the same on all ranks.
             arrays: the same names and layouts as at the start; they may be other arrays.
             scalars: further numbers of this step, with the same names and types in every step. Those of rank 0 are
                 written.
@@ -223,7 +223,7 @@ class StepWriter:
         self._sink.close()
 
     def abandon(self) -> None:
-        """Write what was submitted before an error elsewhere, and leave the dataset readable. Local; blocks.
+        """Write the steps submitted before an error elsewhere, and leave the dataset readable. Local; blocks.
 
         Raises:
             DatasetError: a step could not be written.
@@ -245,7 +245,7 @@ class StepWriter:
 
 
 def steps_to_keep(path: StrPath, last: int) -> int | None:
-    """Return how many steps of a dataset are not later than ``last``; None: none, start anew. Local.
+    """Return the number of steps of a dataset that are not later than ``last``; None: none, start anew. Local.
 
     Args:
         path: the dataset, which need not exist.

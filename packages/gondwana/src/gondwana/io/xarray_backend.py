@@ -1,7 +1,7 @@
 """BP datasets in xarray: ``xarray.open_dataset("gs.bp")`` opens one lazily.
 
-The first dimension is time, the others are those that the dataset names (z, y, x for fields). Only what is used is
-read; with dask (``chunks={}``) the chunks are the blocks in which the ranks wrote.
+The first dimension is time, the others are those that the dataset names (z, y, x for fields). Only used data are read;
+with dask (``chunks={}``) the chunks are the blocks in which the ranks wrote.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class BPBackend(BackendEntrypoint):
     open_dataset_parameters: ClassVar[tuple[str, ...]] = ("filename_or_obj", "drop_variables")
 
     def open_dataset(self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None) -> xr.Dataset:
-        """Open a dataset with the steps that it has now.
+        """Open a dataset with its present steps.
 
         Args:
             filename_or_obj: the path.
@@ -99,7 +99,7 @@ class _LazyArray(BackendArray):
             return np.empty([number, *count], self.dtype)[times, *(axis[2] for axis in axes)]
         at = self._data.variable(self._name).at[first : first + number]
         if at[-1] - at[0] >= number or (isinstance(times, slice) and abs(times.step) > 1):
-            # Of strided steps only those asked for are read; of strided cells the box around them.
+            # Of strided steps only those requested are read; of strided cells the box around them.
             wanted = at[times] if isinstance(times, slice) else at
             box = np.stack([self._data.read(self._name, step, start, count) for step in wanted])
             times = times if isinstance(times, int) else slice(None)
@@ -121,7 +121,7 @@ def _select(key: int | slice, length: int) -> _Selection:
 
 
 def _why_not(variable: Variable) -> str | None:
-    """Return why a variable is no array over its steps, or None: it is one."""
+    """Return why a variable is not an array over its steps, or None if it is one."""
     if variable.type_name != TEXT and variable.type_name not in TYPE_OF_NAME:
         return f"its elements are of type {variable.type_name}"
     if variable.local:
@@ -135,12 +135,12 @@ def _why_not(variable: Variable) -> str | None:
 
 
 def _variable(data: Dataset, name: str, lengths: dict[str, int]) -> xr.Variable:
-    """Return a variable that is read later; ``lengths`` has the axes of those before, and gets its own."""
+    """Return a variable that is read later; ``lengths`` has the axes of earlier ones, and gets its own."""
     variable = data.variable(name)
-    # A variable that misses steps has a time axis of its own: one name, one length.
+    # A variable that misses steps has its own time axis: one name, one length.
     dims = ["time" if variable.steps == len(data.steps) else f"time_{name}"]
     for axis, (dim, length) in enumerate(zip(data.dims(name), variable.shape, strict=True)):
-        # So has an axis that another program has called as a longer one, or as another of the same variable.
+        # So has an axis that another program has named as a longer one, or as another of the same variable.
         taken = dim in dims or lengths.setdefault(dim, length) != length
         dims.append(f"{name}_{axis}" if taken else dim)
     lazy = indexing.LazilyIndexedArray(_LazyArray(data, name))
@@ -155,7 +155,7 @@ def _chunks(data: Dataset, name: str) -> list[tuple[int, ...]]:
     if not variable.shape:
         return [(variable.steps,)]
     cuts: list[set[int]] = [{0, n} for n in variable.shape]
-    with contextlib.suppress(DatasetError):  # nobody knows where the blocks are
+    with contextlib.suppress(DatasetError):  # the places of the blocks are unknown
         for stored in data.blocks(name, variable.at[0]):
             for axis, (start, count) in enumerate(zip(stored.block.start, stored.block.count, strict=True)):
                 cuts[axis] |= {start, start + count}

@@ -1,4 +1,4 @@
-"""The arrays among the arguments of a kernel, and what is checked before memory is touched."""
+"""The arrays among the arguments of a kernel, and the checks made before memory is touched."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from gondwana.transfer.engine import Use
 
 
 class KernelArray(Protocol):
-    """An array on a domain, as a kernel needs it."""
+    """An array on a domain, with the attributes that kernels need."""
 
     @property
     def domain(self) -> RectDomain:
-        """Where the array has elements."""
+        """The domain of the array's elements."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -54,7 +54,7 @@ class KernelArray(Protocol):
 
 
 def as_kernel_array(value: Any) -> KernelArray | None:
-    """The local array behind an argument (a global array stands for its local part), None if it is no array."""
+    """The local array of an argument (a global array stands for its local part), None for other arguments."""
     array = getattr(value, "__gondwana_array__", None)
     return None if array is None else array()
 
@@ -72,7 +72,7 @@ def kernel_arrays(arguments: Iterable[Any]) -> list[KernelArray]:
 
 
 def alike_strides(arrays: Sequence[KernelArray]) -> tuple[int, ...]:
-    """Return for each array the first one that has the same strides. Local."""
+    """Return for each array the first one with the same strides. Local."""
     layouts = [_strides(array) for array in arrays]
     return tuple(map(layouts.index, layouts))
 
@@ -84,7 +84,7 @@ def _strides(array: KernelArray) -> tuple[int, bytes]:
 
 
 def loop_order(specs: tuple[Spec, ...], ndim: int) -> Order:
-    """Return which loop is the innermost: that along the contiguous axis of the first array. Local."""
+    """Return the order whose innermost loop runs along the contiguous axis of the first array. Local."""
     units = [spec.unit for spec in array_specs(specs) if spec.unit >= 0]
     return "F" if units and units[0] == 0 and ndim > 1 else "C"
 
@@ -102,10 +102,10 @@ def array_names(parameters: Iterable[str], specs: tuple[Spec, ...]) -> list[str]
 
 
 def common_device(name: str, parameters: Sequence[str], arrays: Sequence[KernelArray]) -> int | None:
-    """Return the device where all arrays of a launch lie, None for the host. Local.
+    """Return the device that holds all arrays of a launch, None for the host. Local.
 
     Raises:
-        UsageError: they lie in different places.
+        UsageError: the arrays lie in different places.
     """
     places = [array.device for array in arrays]
     if len(set(places)) > 1:
@@ -119,10 +119,10 @@ def _place(device: int | None) -> str:
 
 
 def refuse_records(name: str, specs: tuple[Spec, ...]) -> None:
-    """Raise if there are records among the arguments of a kernel that is to run on a GPU, in tuples too. Local.
+    """Raise if a kernel for a GPU has records among its arguments, in tuples too. Local.
 
     Raises:
-        KernelError: there are.
+        KernelError: an argument is, or contains, a record.
     """
     for spec in specs:
         if isinstance(spec, TupleSpec):
@@ -149,7 +149,7 @@ def check_reach(
     """Refuse a launch that would touch memory outside of an array.
 
     Raises:
-        UsageError: names the array, the accesses, and where it ends.
+        UsageError: an access leaves an array; the message names the array, the accesses, and its ends.
     """
     if domain.is_empty:
         return
@@ -180,12 +180,12 @@ def check_completion(
     reach: dict[int, Footprint],
     uses: Sequence[Use],
 ) -> None:
-    """Refuse a launch on the host that would use memory of which a copy is under way.
+    """Refuse a launch on the host that would use memory of a copy under way.
 
-    Accesses with constant offsets are compared; where others are, it is not known.
+    Accesses with constant offsets are compared; others are unknown.
 
     Raises:
-        RuntimeError: names the array, the access and the copy.
+        RuntimeError: an access uses such memory; the message names the array, the access and the copy.
     """
     for slot, footprint in reach.items():
         for offsets, written in ((footprint.reads, False), (footprint.writes, True)):

@@ -1,4 +1,4 @@
-"""The backends of kernels: where the arrays lie decides which one runs a kernel."""
+"""The backends of kernels: the place of the arrays decides which one runs a kernel."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Loaded(Protocol):
 
     @property
     def footprints(self) -> dict[int, Footprint]:
-        """What it touches of each array that it uses, by slot."""
+        """Its accesses to each array that it uses, by slot."""
 
     @property
     def result(self) -> str:
-        """The dtype of the numbers that a reduction leaves, "" if there are none."""
+        """The dtype of a reduction's numbers, "" for other kernels."""
 
     def table(self, rows: bytes, count: int, points: int) -> Table:
         """Prepare the boxes of a domain (see `variant.box_table`). Local."""
@@ -37,15 +37,15 @@ class Loaded(Protocol):
         """Run the kernel over a domain. Local."""
 
     def results(self, table: Table, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
-        """Run a reduction over a domain and return what each part left, a row of words each. Local; blocks."""
+        """Run a reduction over a domain and return the result of each part, a row of words each. Local; blocks."""
 
 
 class Target(NamedTuple):
-    """Where kernels run, and how.
+    """The place where kernels run, and the shape of their launches.
 
     Attributes:
         device: number of the device, None for the host.
-        shape: of the launches on a device.
+        shape: shape of the launches on a device.
     """
 
     device: int | None = None
@@ -56,7 +56,7 @@ HOST = Target()
 
 
 def target(device: int | None, variant: Variant, domain: IndexSet) -> Target:
-    """Return where and how a kernel runs over a domain. Local."""
+    """Return the target of a kernel over a domain. Local."""
     if device is None:
         return HOST
     from gondwana.kernels.cuda.tuner import shape_for
@@ -65,7 +65,7 @@ def target(device: int | None, variant: Variant, domain: IndexSet) -> Target:
 
 
 def extents(variant: Variant, domain: IndexSet) -> tuple[int, ...]:
-    """Return the points of a domain along each loop, outermost first. Local."""
+    """Return the number of points of a domain along each loop, outermost first. Local."""
     shape = max((rect.shape for rect in domain.rects), key=math.prod, default=(0,) * domain.ndim)
     return shape if variant.order == "C" else shape[::-1]
 

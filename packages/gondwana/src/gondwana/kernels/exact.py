@@ -23,23 +23,23 @@ SPECIAL = DIGITS
 
 WORDS = DIGITS + 1
 EXACT = "exact"
-"""What threads of the host leave instead of numbers of a dtype."""
+"""Stands for the dtype of the threads' results on the host if these are accumulators."""
 VALUES, PIECE = 112, 512
-"""Where threads of the host keep numbers until running sums have taken them, in words behind the start of an
-accumulator; and how many."""
+"""Offset in words of the numbers that threads of the host keep until running sums have taken them, from the start of
+an accumulator; and the most of them."""
 STRIDE = 8 * (VALUES + PIECE + 16)
 """Bytes from the accumulator of one thread to the next: a multiple of two cache lines."""
 
 _LOWEST = 1074
 _FEW = 8
-"""Accumulators that are added one by one."""
+"""The most accumulators that are added one by one."""
 
 Held: TypeAlias = tuple[int, int]
 """A sum in units of 2**-1074, and the word that notes NaN and infinities."""
 
 
 def held(rows: npt.NDArray[np.int64], values: int) -> Held:
-    """Return what accumulators hold together, of so many values in all. Local."""
+    """Return the sum in accumulators, of `values` values in all. Local."""
     special = functools.reduce(operator.or_, rows[:, SPECIAL].tolist(), 0)
     if len(rows) > _FEW and values < 1 << 31:  # else the words of a sum might overflow
         rows = rows.sum(axis=0, keepdims=True)

@@ -1,4 +1,4 @@
-"""What reductions on the host and on devices share: dtypes of partial results, neutral elements, and how two combine.
+"""Parts of reductions shared by host and devices: dtypes of partial results, neutral elements, combining functions.
 
 Imports Numba. Each backend compiles the functions for itself.
 """
@@ -15,7 +15,7 @@ from gondwana.kernels.foreach_kernels import value_is_lost
 
 
 def check_no_value(name: str, value: Any) -> None:
-    """Refuse kernels that return something although nothing is folded. Local.
+    """Refuse kernels that return a value although nothing is folded. Local.
 
     Raises:
         KernelError: the kernel returns a value.
@@ -42,7 +42,7 @@ def kind_of(value: Any) -> Any:
 
 
 def neutral(operation: str, kind: Any) -> float | int:
-    """Return what an operation starts from. Local."""
+    """Return the start value of an operation. Local."""
     if operation in ("sum", "prod"):
         number = int(operation == "prod")
         return float(number) if kind == types.float64 else number
@@ -73,7 +73,7 @@ COMBINE = {"sum": _sum, "prod": _product, "min": _smaller, "max": _larger}
 
 
 def digits_of(bits: int) -> Any:
-    """Return the first digit that a finite float64 of these bits is added to, and what to that and the next two.
+    """Return the first digit that a finite float64 of these bits is added to, and the summands of it and the next two.
 
     Compiled by the backends; see `exact`.
     """

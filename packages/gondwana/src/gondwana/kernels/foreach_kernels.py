@@ -38,23 +38,23 @@ from gondwana.transfer import engine
 from gondwana.transfer.engine import Use
 
 _MEMO = 256
-"""Launches that a kernel remembers."""
+"""The most launches that a kernel remembers."""
 
 _Launch = tuple[Loaded, Table, IndexSet]
-"""What a launch takes: the machine code, the boxes, the domain whose they are."""
+"""The parts of a launch: the machine code, the boxes, and their domain."""
 
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 NO_DOMAIN: Any = None
-"""The default of a parameter that callers must give: what is missing is then reported with the kernel's name."""
+"""The default of a required parameter: a missing argument is then reported with the kernel's name."""
 
 
 class Kernel:
-    """What `foreach` and `reduce` share: versions by argument types, checks, and remembered launches.
+    """The common base of `foreach` and `reduce`: versions by argument types, checks, and remembered launches.
 
     Attributes:
-        operation: what folds its values; None if it has none.
-        interpreted: whether it runs in the interpreter where it can.
-        flushes: whether subnormal numbers are zero to it.
+        operation: operation that folds its values; None without one.
+        interpreted: whether it runs in the interpreter if possible.
+        flushes: whether it treats subnormal numbers as zero.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Kernel:
         functools.update_wrapper(self, function)  # type: ignore[arg-type]
 
     def forget_if_stale(self) -> bool:
-        """Drop what was compiled if constants have changed since, and return whether so. Local.
+        """Drop the compiled versions if constants have changed since, and return whether so. Local.
 
         In interactive sessions only: see `cache.watch`.
         """
@@ -105,7 +105,7 @@ class Kernel:
         """Describe and check the arguments; find or compile the version for them.
 
         A launch is remembered by the value of the domain (`box_value`), the specs, and the descriptors of the arrays,
-        which say all of where they lie: a launch like an earlier one costs a few microseconds. The domain of the first
+        which fully describe their place: a launch like an earlier one costs a few microseconds. The domain of the first
         such launch is kept, and found by its identity before values are compared.
         """
         if self._watch is not None:
@@ -127,7 +127,7 @@ class Kernel:
         return found[0], found[1], b"".join(data)
 
     def _found(self, key: list[Any], domain: IndexSet, args: tuple[Any, ...], data: bytes) -> _Launch:
-        """What is remembered of a launch over an equal domain, or is prepared now."""
+        """The remembered launch over an equal domain, or one prepared now."""
         self._check_domain(domain)
         same, equal = tuple(key), (box_value(domain), *key[1:])
         found = self._remembered.get(equal)
@@ -136,12 +136,12 @@ class Kernel:
             prepared = self._prepared(domain, kernel_arrays(args), specs, data)
             if len(self._remembered) >= 2 * _MEMO:
                 self._remembered.clear()
-            # The domain is kept so that its identity stays its own; specs are permanent.
+            # The domain is kept so that no other object gets its identity; specs are permanent.
             found = self._remembered[same] = self._remembered[equal] = *prepared, domain
         return found
 
     def _check_completion(self, domain: IndexSet, args: tuple[Any, ...], loaded: Loaded, uses: list[Use]) -> None:
-        """Refuse a launch that would use memory of which a copy is under way."""
+        """Refuse a launch that would use memory of a copy under way."""
         arrays = kernel_arrays(args)
         if all(array.device is None for array in arrays):  # devices keep the order of copies and launches
             names = array_names(self.parameters, tuple(describe(value)[0] for value in args))
@@ -167,7 +167,7 @@ class Kernel:
     def variant_of(
         self, domain: IndexSet, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Variant, int | None, list[KernelArray]]:
-        """Return how a launch would be compiled, on which device (None: the host), and its arrays. Local.
+        """Return the variant of a launch, its device (None: the host), and its arrays. Local.
 
         Arguments and errors as for a call.
         """
@@ -188,7 +188,7 @@ class Kernel:
     def _variant(
         self, domain: IndexSet, specs: tuple[Spec, ...], arrays: list[KernelArray], *, dense: bool
     ) -> tuple[Variant, int | None]:
-        """How to compile for arguments whose arrays do not overlap, and the device where they lie."""
+        """The variant for arguments whose arrays do not overlap, and the device that holds them."""
         order, alike = loop_order(specs, domain.ndim), alike_strides(arrays)
         device = common_device(self._name, array_names(self.parameters, specs), arrays)
         flush, reassociate = device is not None and self.flushes, device is None and self.reassociate
@@ -238,7 +238,7 @@ class Kernel:
 
 
 class Foreach(Kernel):
-    """A kernel to be run for each point of a domain: see `foreach`."""
+    """A kernel that runs for each point of a domain: see `foreach`."""
 
     def __init__(
         self, function: Any, *, contract: bool = False, reassociate: bool = False, flush_subnormals: bool = False
@@ -251,7 +251,7 @@ class Foreach(Kernel):
 
         Args:
             domain: a RectDomain or a Domain, in global coordinates; an empty one does nothing.
-            *args: what the kernel takes after the point; a global array stands for this rank's block and its ghosts.
+            *args: arguments of the kernel after the point; a global array stands for this rank's block and its ghosts.
             **kwargs: the same by name.
 
         Raises:
@@ -275,7 +275,7 @@ class Foreach(Kernel):
 
 
 def value_is_lost(name: str, kind: str) -> KernelError:
-    """Return the error of a kernel of `foreach` that returns something. Local."""
+    """Return the error of a kernel of `foreach` that returns a value. Local."""
     return KernelError(
         f"{name} returns a value of type {kind}, which nobody gets: write it into an array, as in a[p] = ..., or make "
         "the kernel a @gw.reduce, which combines the values of all points"
@@ -302,8 +302,8 @@ def foreach(
     Launches run on the threads of the rank and return when done. Points write only their own elements, or the result is
     undefined. Accesses `a[p + gw.X]` with constant offsets are checked against the domain of `a` before the launch,
     others with `GONDWANA_CHECK=1`. `print` writes whole lines, on the host. As in NumPy, Python's numbers take the
-    types of the elements beside them, and integers wrap around. A division by zero raises nothing: of floats it gives
-    inf or NaN, of integers `//` and `%` give 0. With `GONDWANA_INTERPRET=1` kernels run in the
+    types of the elements beside them, and integers wrap around. A division by zero raises nothing: for floats it gives
+    inf or NaN, for integers `//` and `%` give 0. With `GONDWANA_INTERPRET=1` kernels run in the
     interpreter, slow but open to a debugger.
 
     Args:

@@ -1,4 +1,4 @@
-"""`gw.fused`: two kernels in one sweep, with what the first leaves for the second never in memory."""
+"""`gw.fused`: two kernels in one sweep, whose intermediates are never in memory."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ Call = tuple[Any, ...]
 
 Kernels = tuple[Foreach, Foreach | Reduce]
 Interior = tuple[RectDomain, Foreach, Foreach | Reduce]
-"""A box, and what runs there instead of the two kernels."""
+"""A box, and the kernels that run there instead of the two."""
 
 Arguments = tuple[Call, Call]
 Arrays = tuple[list[KernelArray], list[KernelArray]]
 
 _MEMO = 64
-"""Pairs that are remembered."""
+"""The most pairs that are remembered."""
 
 _remembered: dict[tuple[Any, ...], tuple[Loaded | None, Table, Any]] = {}
 
 _REACH = 1
-"""How far around a point the second kernel reads."""
+"""Distance from a point to the farthest one that the second kernel reads."""
 
 
 def _names(_domain: object, *calls: Call, **_options: object) -> str:
@@ -60,14 +60,14 @@ def fused(domain: RectDomain, first: Call, second: Call, *, interior: Interior |
 
     `first` runs on `domain` and one point around it, `second` on `domain`; it reads what the first has written to
     intermediates (`gw.Intermediate`), at its own point and the nearest neighbours along the axes. Both run in
-    one pass over memory: two steps of an explicit scheme then cost little more than one where memory is what they wait
-    for. The results have the same bits.
+    one pass over memory: two steps of an explicit scheme then cost little more than one if they are limited by memory.
+    The results have the same bits.
 
     Args:
         domain: a dense RectDomain of three axes; the arrays that `first` reads must have elements around it for both
             kernels (two ghost layers, corners exchanged).
         first: a kernel of `gw.foreach` and its arguments; it writes intermediates, at its own point, and nothing else.
-        second: the same; what it writes must not overlap what the first reads. On the host it may be a kernel of
+        second: the same; its outputs must not overlap the inputs of the first. On the host it may be a kernel of
             `gw.reduce` that writes arrays and whose values over `domain` are folded.
         interior: a box and two kernels that may run in place of the others, with the same arguments, at the points of
             that box: there they give the same results at less cost, since they need not look for boundaries. The host
@@ -77,7 +77,7 @@ def fused(domain: RectDomain, first: Call, second: Call, *, interior: Interior |
         The folded values of a second kernel of `gw.reduce`, else None.
 
     Raises:
-        UsageError: the domain is illegal, too small, or arrays would be left.
+        UsageError: the domain is illegal or too small, or an access would leave an array.
         KernelError: a kernel does not compile for these arguments.
 
     Example:
@@ -138,7 +138,7 @@ def _foreach_or_reduce(call: Call) -> Foreach | Reduce:
 
 
 def _checked(interior: Interior, kernels: Kernels) -> Kernels:
-    """The kernels of the interior, alike to those of the other points."""
+    """The kernels of the interior, which match those of the other points."""
     box, *inside = interior
     if not isinstance(box, RectDomain) or not box.is_dense or box.ndim != 3:
         raise UsageError(f"the interior of fused kernels is a dense RectDomain of three axes, not {box!r}")
@@ -165,7 +165,7 @@ def _prepared(
     data: bytes,
     interior: Interior | None,
 ) -> tuple[Loaded | None, Table]:
-    """The compiled pair and the domain, divided for it; None and None where two sweeps have to do."""
+    """The compiled pair and the domain, divided for it; None and None if two sweeps are needed."""
     count, arrays = len(arguments[0]), (kernel_arrays(arguments[0]), kernel_arrays(arguments[1]))
     for kernel, given in zip(kernels, arguments, strict=True):
         if len(given) != len(kernel.parameters):
@@ -190,7 +190,7 @@ def _prepared(
 
 
 def _one_after_the_other(domain: RectDomain, kernels: Kernels, arguments: Arguments, order: Order) -> Number | None:
-    """In the interpreter, or where the two treat subnormal numbers differently: intermediates are arrays."""
+    """Run in the interpreter, or if the kernels treat subnormal numbers differently: intermediates are arrays."""
     around = domain.accrete(_REACH)
     like = type(kernel_arrays(arguments[1])[0])
     made: dict[int, KernelArray] = {}

@@ -1,4 +1,4 @@
-"""What the first kernel of a fused pair leaves for the second: see `fused`."""
+"""The values that the first kernel of a fused pair leaves for the second: see `fused`."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def intermediates(specs: tuple[Spec, ...]) -> dict[int, tuple[str, int]]:
 
 
 def as_arrays(specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
-    """Return specs with an array in place of each intermediate: what the kernel takes in a sweep of its own. Local."""
+    """Return specs with an array in place of each intermediate: the arguments of the kernel in its own sweep. Local."""
     return tuple(_as_array(spec) for spec in specs)
 
 

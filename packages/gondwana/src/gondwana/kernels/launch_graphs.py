@@ -43,17 +43,17 @@ class Captured:
 def capture(function: Callable[[], object]) -> Captured:
     """Capture the launches that a function makes, to replay them all by one call. Local; nothing is launched yet.
 
-    For short kernels that are repeated: a replay costs about as much as one launch. Captured are launches of
+    For short kernels that are repeated: a replay costs about as much as one launch. It captures launches of
     `foreach` kernels and fused pairs, fills, and ghosts that come from the rank itself, on one device, with the values
     that their arguments have now. Everything else is an error: reductions, elements that the host reads or writes,
     copies to wait for, ghosts of other ranks. Call the function once before, so that its kernels are compiled. A rank
     that uses no device gets an object that calls the function.
 
     Args:
-        function: takes no arguments; what it returns is ignored. It is kept, so that the arrays it uses live on.
+        function: takes no arguments; its result is ignored. It is kept, so that the arrays it uses live on.
 
     Raises:
-        UsageError: it does what cannot be replayed, or this rank uses several devices.
+        UsageError: it does something that cannot be replayed, or this rank uses several devices.
 
     Example:
         >>> import gondwana as gw
@@ -94,7 +94,7 @@ def capture(function: Callable[[], object]) -> Captured:
 
 
 def is_capturing() -> bool:
-    """Return whether launches are captured rather than done now. Local."""
+    """Return whether launches are being captured instead of run. Local."""
     return _capturing
 
 

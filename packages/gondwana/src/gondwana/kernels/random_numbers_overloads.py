@@ -1,4 +1,4 @@
-"""What of the random numbers compiled code does its own way, on the host and on devices. Imports Numba."""
+"""Random numbers: the parts that compiled code does differently, on the host and on devices. Imports Numba."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gondwana.kernels.random_numbers import signed_unit, wide_product
 
 @overload(wide_product)
 def _compiled_wide_product(a: Any, b: Any) -> Any:
-    """An unsigned product: compilers take it that signed ones do not overflow, and conclude that the sign is 0."""
+    """An unsigned product: compilers assume that signed ones do not overflow, and conclude that the sign is 0."""
 
     def product(a: Any, b: Any) -> Any:
         return types.int64(types.uint64(a) * types.uint64(b))

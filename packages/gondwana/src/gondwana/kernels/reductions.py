@@ -47,7 +47,7 @@ class Reduce(Kernel):
 
         Args:
             team: the ranks that take part, for instance `array.team`.
-            domain: this rank's points, for instance `array.owned`; may be empty.
+            domain: points of this rank, for instance `array.owned`; may be empty.
             *args: as for a local call.
             **kwargs: the same by name.
 
@@ -58,13 +58,13 @@ class Reduce(Kernel):
         return self._rounded(team.allgather(partial))
 
     def fold(self, loaded: Loaded, table: Table, data: bytes, points: int) -> Number:
-        """Run what was compiled with this as its last kernel and return the folded value. Local; blocks.
+        """Run a compiled pair whose last kernel this is, and return the folded value. Local; blocks.
 
         Args:
             loaded: machine code.
             table: the points.
             data: the arguments.
-            points: how many.
+            points: number of points.
         """
         return self._rounded([self._folded(loaded, table, data, points)])
 
@@ -85,11 +85,11 @@ class Reduce(Kernel):
         return self._folded(loaded, table, data, domain.size)
 
     def _folded(self, loaded: Loaded, table: Table, data: bytes, points: int) -> Any:
-        """Run what was compiled; return what all threads left as one number, or for "fsum" as an exact sum."""
+        """Run the machine code; return the results of all threads as one number, or for "fsum" as an exact sum."""
         left = loaded.results(table, data, self._name, self.flags)
         if self.op == "fsum":
             return exact.held(left, points)
-        if not points and self.op in ("min", "max"):  # of integers no neutral element is representable
+        if not points and self.op in ("min", "max"):  # for integers no neutral element is representable
             return _fold(self.op, [])
         values = left[:, 0].view(loaded.result)
         return _fold(self.op, list(values) if loaded.result == "uint64" else values.tolist())
@@ -134,7 +134,7 @@ def reduce(
         op: "sum" adds in float64 in an order that depends on threads and blocks, or integers modulo 2**64; "fsum" adds
             float64 exactly and rounds once, so its result never depends on them; "prod", "min", "max" (a NaN anywhere
             gives NaN). Also `gw.SUM`, `gw.MAX` and so on, or mpi4py's.
-        reassociate: as for `foreach`: about what the function calculates for a point, not about the order of points.
+        reassociate: as for `foreach`: about the arithmetic at a point, not about the order of points.
         flush_subnormals: as for `foreach`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Trials: how long launches take, which of two ways to do the same is faster, and what was found, kept on disk.
+"""Trials: the time of launches, the faster of two ways to do the same, and the results, kept on disk.
 
 One process of a node makes a trial, the others wait and read.
 """
@@ -29,15 +29,14 @@ def is_faster(
 ) -> bool:
     """Return whether the first of two ways to do the same is faster than the second. Local; blocks.
 
-    Both are run a few times and timed, by the device if there is one; what is found is kept on disk, and is not
-    measured again for the same key, name of the device or number of threads, and toolchain. So both must bear to be
-    repeated.
+    Both are run a few times and timed, by the device if there is one; the result is kept on disk, and is not measured
+    again for the same key, name of the device or number of threads, and toolchain. So both must be repeatable.
 
     Args:
-        first: launches kernels, and waits for nothing.
+        first: launches kernels, and does not wait.
         second: launches others.
-        key: names what they do, and how large it is.
-        device: where they run: `kind.device`, None for the host.
+        key: names of the work and of its size.
+        device: device that runs them: `kind.device`, None for the host.
 
     Example:
         >>> pays = gw.is_faster(fused, one_by_one, key=("heat", "512x512"), device=gw.cuda().device)    # doctest: +SKIP
@@ -52,7 +51,7 @@ def is_faster(
 
 
 def measured(device: Device, launch: Callable[[], None]) -> float:
-    """Return how long launches take on a device, the median of a few [s]. Local; blocks."""
+    """Return the time of launches on a device, the median of a few [s]. Local; blocks."""
     driver = device.driver
     device.activate()
     launch()
@@ -69,10 +68,10 @@ def measured(device: Device, launch: Callable[[], None]) -> float:
 
 
 def recorded(key: tuple[str, ...], trial: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return what the record of a key says, made by a trial now if there is none. Local; blocks.
+    """Return the record of a key, made by a trial now if it is missing. Local; blocks.
 
     Args:
-        key: all that the outcome depends on.
+        key: everything that the outcome depends on.
         trial: returns values for JSON.
     """
     name = hashlib.sha256("\0".join(key).encode()).hexdigest()
@@ -83,7 +82,7 @@ def recorded(key: tuple[str, ...], trial: Callable[[], dict[str, Any]]) -> dict[
 
 
 def _place(device: Device | None) -> tuple[str, str]:
-    """What outcomes depend on, besides what is done."""
+    """The facts that outcomes depend on, besides the work."""
     if device is None:
         builders = ("gondwana.kernels.cpu.build.build", "gondwana.kernels.cpu.build.build_pair")
         return f"host, {threads()} threads {sources.digest(*builders, sources.OVERLOADS)}", cache.toolchain()
@@ -93,7 +92,7 @@ def _place(device: Device | None) -> tuple[str, str]:
 
 
 def _on_host(launch: Callable[[], None]) -> float:
-    """How long a launch takes, the median of a few [s]."""
+    """The time of a launch, the median of a few [s]."""
     launch()
     times = []
     for _ in range(_ROUNDS):
@@ -121,7 +120,7 @@ def _from_disk(file: Path, trial: Callable[[], dict[str, Any]]) -> dict[str, Any
 
 
 def _read(file: Path) -> dict[str, Any] | None:
-    """A record, None if there is none, or it is damaged."""
+    """A record, None if it is missing or damaged."""
     try:
         found = json.loads(read(file) or b"null")
     except ValueError:

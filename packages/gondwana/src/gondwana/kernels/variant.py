@@ -18,13 +18,13 @@ class Variant:
     """One way to compile a kernel.
 
     Args:
-        specs: of the arguments after the point.
-        ndim: axes of the domain.
-        order: which axis is the innermost loop.
+        specs: specs of the arguments after the point.
+        ndim: number of axes of the domain.
+        order: order of the loops, which gives the innermost axis.
         dense: whether the boxes have stride one.
         alike: for each array the first one with the same strides.
         disjoint: whether written arrays overlap no other.
-        operation: of a reduction, else None.
+        operation: operation of a reduction, else None.
         contract: whether multiply-adds may be fused.
         reassociate: whether floating-point operations may be reordered; code for devices keeps their order.
         flush: whether compiled code treats subnormal float32 numbers as zero; threads of the host do it by themselves.
@@ -48,9 +48,9 @@ def alike_among(alike: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def box_value(domain: IndexSet) -> Hashable:
-    """Return what is equal for equal boxes, and for domains cut into equal boxes. Local.
+    """Return a value that is equal for equal boxes, and for domains cut into equal boxes. Local.
 
-    It says which axes are walked, so a hash and a comparison cost less than those of the sets of points.
+    It describes the axes, so a hash and a comparison cost less than those of the sets of points.
     """
     return domain.axes if isinstance(domain, RectDomain) else (domain.ndim, *(rect.axes for rect in domain.rects))
 

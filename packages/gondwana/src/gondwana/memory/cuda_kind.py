@@ -1,4 +1,4 @@
-"""The memory of CUDA devices, `gw.cuda(i)`, and operations of devices under way.
+"""The memory of CUDA devices, `gw.cuda(i)`, and pending operations of devices.
 
 The futures of operations are ready when events on streams have been reached.
 """
@@ -25,18 +25,18 @@ from gondwana.runtime import interruptions, progress
 _claiming = threading.Lock()
 
 _POLLS = 10
-"""Failed polls before a wait turns to other work: most copies take less than a round of that."""
+"""Failed polls before a wait turns to other work: most copies take less time than one round of that."""
 
 
 def cuda(number: int | None = None) -> CudaKind:
     """Return the memory kind of a CUDA device. Local; without a number collective over the world at first use.
 
     Args:
-        number: of the device among those that this rank sees. Default: the device of this rank; the ranks of a node
-            use its devices in turn, and one line reports which rank uses which.
+        number: number of the device among those that this rank sees. Default: the device of this rank; the ranks of a
+            node use its devices in turn, and one line reports which rank uses which.
 
     Raises:
-        UsageError: there is no such device, or none at all; the message has the reason and what to install.
+        UsageError: the device does not exist, or no device is usable; the message has the reason and what to install.
 
     Example:
         >>> import gondwana as gw                                             # doctest: +SKIP
@@ -56,7 +56,7 @@ def synchronize() -> None:
     """Wait until all kernels that this rank has launched are done. Local; blocks; user-level progress.
 
     Barriers, signals and messages do not wait for kernels. Call this before signalling other ranks that they may read
-    what kernels write to device memory here. Copies that this rank starts itself wait for its kernels anyway.
+    data that kernels write to device memory here. Copies that this rank starts itself wait for its kernels anyway.
 
     Raises:
         ProgressError: called inside a callback while kernels run.
@@ -76,7 +76,7 @@ class CudaKind(DeviceKind):
     longer uses the memory and no other rank has it attached.
 
     Attributes:
-        number: of the device in a rank; on other ranks the number may be that of another device.
+        number: number of the device in a rank; on other ranks it may be that of another device.
     """
 
     def __init__(self, number: int) -> None:
@@ -92,7 +92,7 @@ class CudaKind(DeviceKind):
         """Return the device address of new zeroed memory. Local.
 
         Raises:
-            MemoryError: there is not enough; the message has the free bytes.
+            MemoryError: not enough memory is free; the message has the free bytes.
             UsageError: this rank has no such device.
         """
         one = self.device
@@ -108,7 +108,7 @@ class CudaKind(DeviceKind):
         later(_allocations.pop(address).free)
 
     def here(self, address: int) -> OnDevice:
-        """Return how the device accesses what `allocate` returned. Local."""
+        """Return the memory that `allocate` returned, as the device accesses it. Local."""
         return OnDevice(self.device, address)
 
     def share(self, address: int) -> Shared | None:
@@ -167,14 +167,14 @@ class _Allocation:
 
 
 _allocations: dict[int, _Allocation] = {}
-"""By address, which is unique over all devices."""
+"""Allocations by address, which is unique over all devices."""
 
 
 def allocate(one: Device, nbytes: int) -> int:
     """Return the address of new uninitialised memory of a device. Local; waits for the device if memory is short.
 
     Raises:
-        MemoryError: there is not enough; the message has the free bytes.
+        MemoryError: not enough memory is free; the message has the free bytes.
     """
     reclaim()
     one.activate()
@@ -190,17 +190,17 @@ def allocate(one: Device, nbytes: int) -> int:
 
 
 _under_way: dict[Device, deque[EventFuture]] = {}
-"""By device, in the order in which they were started, which is the order in which they end."""
+"""Futures by device, in the order in which their operations were started, and end."""
 
 
 class EventFuture(Future[None]):
-    """The future of what a device does up to an event on its stream of copies. Local.
+    """The future of a device's operations up to an event on its stream of copies. Local.
 
-    It keeps alive what the device works on. Internal progress makes it ready, and `done()` queries the event itself.
+    It keeps the memory of the operation alive. Internal progress makes it ready, and `done()` queries the event itself.
 
     Args:
         device: the device of the stream.
-        keep: what must stay allocated until then.
+        keep: object that must stay allocated until then.
         finish: completes the operation on the host afterwards; moves data, runs no user code.
     """
 
@@ -224,7 +224,7 @@ class EventFuture(Future[None]):
         return self._done
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until the device has done it. Blocks; user-level progress, in a callback none. See `Future.wait`."""
+        """Wait until the operation is done. Blocks; user-level progress, but none in a callback. See `Future.wait`."""
         for _ in range(_POLLS):
             if self.done():
                 return

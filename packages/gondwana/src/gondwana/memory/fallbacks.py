@@ -1,4 +1,4 @@
-"""Fallbacks: what a driver refused and is done in another way. Counted on each rank, logged once per job."""
+"""Fallbacks: substitutes for operations that a driver refused. Counted on each rank, logged once per job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gondwana.runtime import later
 from gondwana.teams import world
 
 EXPORT, ATTACH, PIN = "export", "attach", "pin"
-"""Device memory could not be exported to the ranks of the node or not be attached; host memory not be pinned."""
+"""Kinds: device memory not exported to the ranks of the node, not attached; host memory not pinned."""
 
 _counts = Counter({EXPORT: 0, ATTACH: 0, PIN: 0})
 _reported: set[str] = set()
@@ -26,7 +26,7 @@ def record(what: str, text: str) -> None:
 
     Args:
         what: EXPORT, ATTACH or PIN.
-        text: what was refused, why, and what happens instead.
+        text: the refused operation, the reason, and its substitute.
     """
     _counts[what] += 1
     if _counts[what] == 1:
@@ -36,7 +36,7 @@ def record(what: str, text: str) -> None:
 
 
 def report(what: str, line: str) -> None:
-    """Log a line about a kind of fallback, unless this rank has logged one. Local."""
+    """Log a line about a kind of fallback, unless this rank has logged one of it. Local."""
     if what not in _reported:
         _reported.add(what)
         print(line, file=sys.stderr, flush=True)

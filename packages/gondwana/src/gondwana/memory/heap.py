@@ -12,7 +12,7 @@ from gondwana.memory.pointer import GlobalPtr
 from gondwana.memory.segment import Segment
 
 ALIGNMENT = 64
-"""Bytes to which blocks are aligned: each starts on a cache line of its own."""
+"""Bytes to which blocks are aligned: each starts on its own cache line."""
 
 
 class HeapFullError(GondwanaError, MemoryError):
@@ -22,11 +22,11 @@ class HeapFullError(GondwanaError, MemoryError):
 class Heap:
     """Allocates blocks of this rank's part of a segment. Local; only the owner allocates and frees.
 
-    Other ranks receive the pointers by messages and use them as any other. A block that is reused is not zeroed. First
+    Other ranks receive the pointers by messages and use them as any other pointer. A reused block is not zeroed. First
     fit; adjacent free blocks are merged.
 
     Args:
-        segment: this rank's part of it is the heap; nothing else should use that part.
+        segment: segment whose part of this rank is the heap; nothing else should use that part.
 
     Example:
         >>> import gondwana as gw
@@ -45,10 +45,10 @@ class Heap:
         self._free = [(0, segment.nbytes)] if segment.nbytes else []
 
     def allocate(self, count: int, dtype: npt.DTypeLike = np.uint8) -> GlobalPtr:
-        """Return a pointer to newly allocated room for `count` elements. Local.
+        """Return a pointer to newly allocated memory for `count` elements. Local.
 
         Args:
-            count: elements, 0 or more.
+            count: number of elements, 0 or more.
             dtype: type of an element.
 
         Raises:
@@ -75,10 +75,10 @@ class Heap:
         """Free a block. Local.
 
         Args:
-            pointer: what `allocate` returned, of any dtype.
+            pointer: result of `allocate`, of any dtype.
 
         Raises:
-            UsageError: it is not the start of an allocated block of this heap.
+            UsageError: the pointer is not at the start of an allocated block of this heap.
         """
         mine = pointer.segment is self.segment and pointer.rank == self.segment.team.rank
         if not mine or pointer.offset not in self._taken:

@@ -1,7 +1,7 @@
 """Device memory that the ranks of a node share: each attaches allocations of the others at first use.
 
-An owner must not free what others have attached. A rank that attaches memory holds a shared lock on a file that the
-owner has published; the owner frees the memory when it gets the exclusive lock. Locks end with their process.
+An owner must not free memory that others have attached. A rank that attaches memory holds a shared lock on a file that
+the owner has published; the owner frees the memory when it gets the exclusive lock. Locks end with their process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class OnDevice:
 
     Attributes:
         device: the device.
-        address: of its first byte on the device.
+        address: address of its first byte on the device.
         own: whether it belongs to this rank, so that its kernels may use it.
         owner: an object that keeps it allocated, besides its segment.
     """
@@ -59,9 +59,9 @@ class Shared:
     """A description by which the other ranks of a node attach an allocation; can be sent to them.
 
     Attributes:
-        owner: rank in the world.
-        uuid: of its device.
-        handle: of the driver.
+        owner: world rank of the owner.
+        uuid: identity of its device.
+        handle: handle of the driver.
         lock: the file to lock while it is attached.
     """
 
@@ -113,7 +113,7 @@ class Offer:
     """An allocation of this rank that others of its node may attach. Local to create.
 
     Attributes:
-        shared: the description for them; None if the driver refuses.
+        shared: description for other ranks; None if the driver refuses.
     """
 
     def __init__(self, device: Device, address: int) -> None:
@@ -134,7 +134,7 @@ class Offer:
         """Prevent others from attaching the memory from now on. Local; does not wait.
 
         Returns:
-            Whether no rank has it attached, so that it may be freed. If not, call again later.
+            Whether it is not attached by any rank, so that it may be freed. If not, call again later.
         """
         if self._lock is not None:
             with contextlib.suppress(BlockingIOError):
@@ -145,7 +145,7 @@ class Offer:
 
 
 def attached() -> int:
-    """Return how many allocations of other ranks this one has attached. Local."""
+    """Return the number of other ranks' allocations that this one has attached. Local."""
     return len(_attached)
 
 

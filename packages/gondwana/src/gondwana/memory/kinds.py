@@ -1,4 +1,4 @@
-"""Memory kinds: where a segment is, and how its owner copies bytes between it and the host."""
+"""Memory kinds: the place of a segment, and how its owner copies bytes between it and the host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MemoryKind(ABC):
     """A kind of memory. Kinds are equal if they have the same name; they can be pickled and sent.
 
     Attributes:
-        name: its name in messages and counters.
+        name: name in messages and counters.
         host: whether the processor accesses it by loads and stores.
     """
 
@@ -30,7 +30,7 @@ class MemoryKind(ABC):
 
     @property
     def device(self) -> Device | None:
-        """The CUDA device of this rank that the memory lies on; None for other kinds. Local."""
+        """The CUDA device of this rank that holds the memory; None for other kinds. Local."""
         return None
 
     def __eq__(self, other: object) -> bool:
@@ -58,7 +58,7 @@ class DeviceKind(MemoryKind):
         """Return the device address of new zeroed memory. Local.
 
         Raises:
-            MemoryError: the device has not enough.
+            MemoryError: the device has not enough memory.
         """
 
     @abstractmethod
@@ -66,11 +66,11 @@ class DeviceKind(MemoryKind):
         """Free memory. Local."""
 
     def here(self, address: int) -> OnDevice | None:
-        """Return how a CUDA device accesses what `allocate` returned, None if it is no such memory. Local."""
+        """Return memory of `allocate` as a CUDA device accesses it, None for other memory. Local."""
         return None
 
     def share(self, address: int) -> Shareable | None:
-        """Return a description by which ranks of this node attach what `allocate` returned, or None. Local."""
+        """Return a description by which ranks of this node attach memory of `allocate`, or None. Local."""
         return None
 
     @abstractmethod

@@ -15,7 +15,7 @@ from gondwana.memory.cuda_kind import EventFuture
 from gondwana.memory.kinds import Bytes
 
 SMALL = 1 << 16
-"""Bytes up to which a copy goes through the ring buffer, instead of pinning the host memory at its end."""
+"""Largest copy that goes through the ring buffer, instead of pinning the host memory at its end [bytes]."""
 
 _RING = 1 << 20
 _STEP = 256
@@ -35,10 +35,10 @@ def pin(mapping: Bytes, device: Device) -> bool:
 
     Args:
         mapping: a whole mapping: no other array may be on its first or last page.
-        device: a device that is to access it; all others can, too.
+        device: a device that will access it; all others can, too.
 
     Returns:
-        Whether it is registered. The first refusal in the job is logged; copies work without, but more slowly.
+        Whether the memory is registered. The first refusal in the job is logged; copies then work, but more slowly.
     """
     first = mapping.ctypes.data
     if first not in _registered:
@@ -69,7 +69,7 @@ def _forget(first: int, device: Device) -> None:
 class Ring:
     """Pinned memory through which the small copies of one device pass, in their order. Local.
 
-    A copy for which there is no room waits for the oldest one.
+    A copy that does not fit waits for the oldest one.
     """
 
     def __init__(self, device: Device) -> None:
@@ -80,7 +80,7 @@ class Ring:
         self._first = self._next = 0
 
     def take(self, nbytes: int) -> tuple[int, Bytes]:
-        """Return the address of room for up to `SMALL` bytes, and the room. Local; blocks if full; then call `hold`."""
+        """Return the address of up to `SMALL` free bytes, and the bytes. Local; blocks if full; then call `hold`."""
         start = self._next
         if start % _RING + nbytes > _RING:
             start = -(-start // _RING) * _RING  # does not fit before the end of the memory
@@ -95,5 +95,5 @@ class Ring:
         return self._address + first, self._memory[first : first + nbytes]
 
     def hold(self, copy: EventFuture) -> None:
-        """Reserve what `take` returned until a copy is done. Local."""
+        """Reserve the bytes of the last `take` until a copy is done. Local."""
         self._used.append((self._next, copy))

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 _describe: Callable[[np.dtype[Any], tuple[int, ...]], Described] | None = None
-"""Makes an argument of compiled code of a pointer; loaded with the first, since most ranks that start have none."""
+"""Makes an argument of compiled code of a pointer; loaded with the first, since most starting ranks have none."""
 
 _PLAIN = "?bBhHiIlLqQfd"
-"""Formats whose elements a memoryview reads and writes as Python's numbers, in half of NumPy's time."""
+"""Formats of elements that a memoryview reads and writes as Python's numbers, in half of NumPy's time."""
 
 BASE, NBYTES, ITEM, NUMBER, COUNTERS = range(0, 40, 8)
-"""Where in `words` are the address of the first element, the bytes of all, of one, NumPy's number of the dtype, and the
-address of `counted`."""
+"""Offsets in `words`: address of the first element, bytes of all elements, bytes of one, NumPy's number of the dtype,
+and address of `counted`."""
 _NONE = -2
-"""The number where that of the dtype does not say all of it; no bytes are left in a closed segment."""
+"""Stands for the number of a dtype that its number does not fully describe; a closed segment has no bytes left."""
 
 counted = np.zeros(2, np.int64)
-"""The copies to and from elements that machine code has made, and their bytes."""
+"""The number of copies to and from elements that machine code has made, and their bytes."""
 
 
 @total_ordering
@@ -47,11 +47,11 @@ class GlobalPtr:
     compiled code.
 
     Attributes:
-        segment: what it points into.
-        rank: whose part, a rank of the segment's team.
+        segment: segment that contains the element.
+        rank: rank of the segment's team whose part contains it.
         offset: bytes from the start of that part.
         dtype: type of an element.
-        elements: those among which it points, once this rank has reached them by loads and stores, else None.
+        elements: elements of that part, once this rank has reached them by loads and stores, else None.
 
     Example:
         >>> import gondwana as gw
@@ -81,7 +81,7 @@ class GlobalPtr:
 
     @property
     def kind(self) -> MemoryKind:
-        """Where the element lies."""
+        """The memory kind of the element."""
         return self.segment.kind_of(self.rank)
 
     @property
@@ -91,14 +91,14 @@ class GlobalPtr:
 
     @property
     def room(self) -> int:
-        """How many elements follow, this one included, up to the end of the rank's part."""
+        """The number of elements from this one, included, up to the end of the rank's part."""
         return (self.segment.nbytes_of(self.rank) - self.offset) // self.dtype.itemsize
 
     def local(self, count: int = 1) -> npt.NDArray[Any]:
         """Return `count` elements as an ndarray, without a copy. Local.
 
         Raises:
-            UsageError: loads and stores do not reach them, or they are not inside the segment.
+            UsageError: the elements are out of reach of loads and stores, or not inside the segment.
         """
         self.check(count)
         start, item = self.offset, self.dtype.itemsize
@@ -111,14 +111,14 @@ class GlobalPtr:
     def on(self, rank: int) -> GlobalPtr:
         """Return a pointer to the same byte of the part of another rank. Local; callable in compiled code too.
 
-        Where all ranks divide their parts alike, one pointer says where something is on every rank. In compiled code
+        If all ranks divide their parts alike, one pointer gives the place of something on every rank. In compiled code
         the rank is checked; the size of its part, like other bounds there, with `GONDWANA_CHECK=1` when it is accessed.
 
         Args:
-            rank: of the team.
+            rank: rank of the team.
 
         Raises:
-            UsageError: there is no such rank, or its part of the segment ends before that byte.
+            UsageError: the rank does not exist, or its part of the segment ends before that byte.
 
         Example:
             >>> import gondwana as gw
@@ -135,7 +135,7 @@ class GlobalPtr:
         return self.segment.pointer(rank, self.dtype, self.offset)
 
     def reached(self) -> Elements | None:
-        """Return the elements among which it points if this rank has reached them by loads and stores. Local."""
+        """Return the elements that contain this one if this rank has reached them by loads and stores. Local."""
         self.elements = self.segment.elements.get((self.rank, self.dtype))
         return self.elements
 
@@ -143,7 +143,7 @@ class GlobalPtr:
         """Raise if `count` elements from here are not inside the segment. Local.
 
         Raises:
-            UsageError: they are not.
+            UsageError: some of the elements are not inside the segment.
         """
         end = self.offset + count * self.dtype.itemsize
         if count < 0 or self.offset < 0 or end > self.segment.nbytes_of(self.rank):
@@ -220,9 +220,9 @@ def _arrive(key: int, rank: int, offset: int, dtype: str | np.dtype[Any]) -> Glo
 
 
 class Elements:
-    """All whole elements of a dtype in one rank's part of a segment: what a verb needs of them. Local.
+    """All whole elements of a dtype in one rank's part of a segment, prepared for the verbs. Local.
 
-    The pointers to them share it, so that a put of one number looks nothing up.
+    The pointers to them share it, so that a put of one number needs no look-up.
 
     Args:
         array: the elements, a contiguous array of one axis.
@@ -234,8 +234,8 @@ class Elements:
         mask: bits that are zero in the offset of an element from the start of the part.
         shift: bits by which that offset becomes the index.
         fitting: types of Python's numbers that are known to fit the dtype.
-        domain: the atomic domain that has reached them last: it is made for their dtype and their rank.
-        words: address of what machine code needs of them.
+        domain: atomic domain that has reached them last: it is made for their dtype and their rank.
+        words: address of the words for machine code: see `BASE`.
     """
 
     __slots__ = (
@@ -256,7 +256,7 @@ class Elements:
         self.words: int = self._table.ctypes.data
 
     def close(self) -> None:
-        """Let no verb reach them any more. Local."""
+        """Make them unreachable for all verbs. Local."""
         self.view = None
         self.array = self.array[:0]
         self._table[NBYTES // 8] = _NONE

@@ -1,4 +1,4 @@
-"""Global pointers in compiled code: arithmetic, attributes, and the address that loads and stores reach.
+"""Global pointers in compiled code: arithmetic, attributes, and the address for loads and stores.
 
 A pointer is three words: the address of its segment's table (see `Segment.table`), the rank and the offset in bytes.
 With `GONDWANA_CHECK=1` the elements that are accessed are compared with the bounds of the segment.
@@ -37,13 +37,13 @@ def is_pointer(kind: Any) -> bool:
 
 
 def element(kind: Any) -> Any:
-    """Return the Numba type of what pointers of a type point to. Local."""
+    """Return the Numba type of the elements that pointers of a type point to. Local."""
     return element_type(named_dtype(kind.parameters[0]))
 
 
 @inlined
 def near(ptr: Any) -> int:
-    """The address of the element in this process, 0 if loads and stores do not reach it."""
+    """The address of the element in this process, 0 if it is out of reach of loads and stores."""
     base = load_word(handle_word(ptr, 0) + (TABLE_HEAD + handle_word(ptr, 1)) * _WORD)
     return base + handle_word(ptr, 2) if base else 0
 
@@ -66,7 +66,7 @@ def _check_bytes(context: Any, builder: Any, ptr: Any, value: Any, nbytes: Any) 
     entry = builder.add(builder.add(ranks, rank), INT(TABLE_HEAD))
     place = builder.add(table, builder.mul(entry, INT(_WORD)))
     size = builder.load(builder.inttoptr(place, INT.as_pointer()))
-    # No byte is negative, and none lies behind the last one; the sum of both could be too large for an integer.
+    # No byte is negative, and none lies after the last one; the sum of both could be too large for an integer.
     inside = builder.icmp_signed("<=", nbytes, builder.sub(size, offset))
     for word in (offset, nbytes):
         inside = builder.and_(inside, builder.icmp_signed(">=", word, INT(0)))
@@ -93,7 +93,7 @@ def check_rank(typingctx: Any, ptr: Any, rank: Any) -> Any:
 
 @intrinsic
 def element_size(typingctx: Any, ptr: Any) -> Any:
-    """Bytes of what a pointer points to."""
+    """Bytes of the element that a pointer points to."""
     nbytes = named_dtype(ptr.parameters[0]).itemsize
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -110,7 +110,7 @@ def read_element(typingctx: Any, ptr: Any, address: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.get_data_type(kind)
         place = builder.inttoptr(args[1], data.as_pointer())
-        # LLVM must not take an ordinary load out of a loop that waits; one that is atomic it leaves where it is.
+        # LLVM must not move an ordinary load out of a waiting loop; an atomic one stays where it is.
         plain = isinstance(data, ir.LiteralStructType)
         loaded = builder.load(place) if plain else builder.load_atomic(place, "monotonic", context.get_abi_sizeof(data))
         return context.data_model_manager[kind].from_data(builder, loaded)
@@ -138,7 +138,7 @@ def write_element(typingctx: Any, ptr: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def record_address(typingctx: Any, ptr: Any, value: Any) -> Any:
-    """Where a record of the pointer's dtype lies."""
+    """The address of a record of the pointer's dtype."""
     _check_record(typingctx, ptr, value)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -169,7 +169,7 @@ def _check_record(typingctx: Any, ptr: Any, value: Any) -> None:
 
 @intrinsic
 def element_slot(typingctx: Any, ptr: Any) -> Any:
-    """Room for an element of the pointer's dtype on the stack of the calling function; its address."""
+    """Memory for an element of the pointer's dtype on the stack of the calling function; its address."""
     kind = element(ptr)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -180,7 +180,7 @@ def element_slot(typingctx: Any, ptr: Any) -> Any:
 
 @intrinsic
 def _array_at(typingctx: Any, ptr: Any, address: Any, count: Any) -> Any:
-    """The elements from an address on, as an array that owns nothing."""
+    """The elements from an address on, as an array without ownership."""
     kind = types.Array(element(ptr), 1, "C")
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -15,16 +15,16 @@ _next_poll = 0.0
 
 
 def later(free: Callable[[], bool]) -> None:
-    """Register something to be freed when that is possible. Local; may be called while Python collects garbage.
+    """Register a function that frees something when that is possible. Local; may be called during garbage collection.
 
     Args:
-        free: frees it if it is no longer in use; returns whether it did.
+        free: frees the thing if it is no longer in use; returns whether it did.
     """
     _waiting.append(free)
 
 
 def reclaim() -> bool:
-    """Free what is no longer in use. Local; does not wait.
+    """Free things that are no longer in use. Local; does not wait.
 
     Returns:
         Whether anything was freed.
@@ -37,7 +37,7 @@ def reclaim() -> bool:
 
 
 def waiting() -> int:
-    """Return how many things wait to be freed. Local."""
+    """Return the number of things that wait to be freed. Local."""
     return len(_waiting)
 
 

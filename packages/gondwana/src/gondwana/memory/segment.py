@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 _PAGE = 4096
 _ALIGNMENT = 8
-"""Bytes on which memory starts that is given: compiled code and MPI expect numbers of 8 bytes in their places."""
+"""Alignment required of a user's memory [bytes]: compiled code and MPI expect numbers of 8 bytes to be aligned."""
 _STAGGER = 17 * 64
 """Distance within a page between the starts of successive segments. If all arrays started at the same offset, loads
-from one would falsely depend on stores to another with the same 12 low address bits: that cost Gray-Scott 15 %."""
+from one would falsely depend on stores to another with the same 12 low address bits: that slowed Gray-Scott by 15 %."""
 
 _starts = itertools.cycle(range(0, _STAGGER * _PAGE // math.gcd(_STAGGER, _PAGE), _STAGGER))
 
@@ -52,12 +52,12 @@ _numbers = itertools.count(1)
 _open: weakref.WeakValueDictionary[int, Segment] = weakref.WeakValueDictionary()
 
 TABLE_HEAD = 4
-"""Words of a segment's table before those of ranks: ranks, handle of the MPI window or 0, this rank, address of the
-ranks in the world. Behind them, for all ranks: base addresses here, bytes, base addresses in the ranks' processes."""
+"""Words of a segment's table before those of ranks: number of ranks, handle of the MPI window or 0, this rank, address
+of the world ranks. Then, for all ranks: base addresses here, bytes, base addresses in the ranks' processes."""
 
 
 class _Part(NamedTuple):
-    """The description of one rank's part that the whole team has."""
+    """The description of one rank's part, known to the whole team."""
 
     proposal: int
     kind: MemoryKind
@@ -69,7 +69,7 @@ class _Part(NamedTuple):
 class _Published(NamedTuple):
     """The file by which peers of the node map the memory of one rank; None if they cannot.
 
-    A rank that is alone on its node has none, and one that has given memory of its own.
+    A rank that is alone on its node has none, nor one that has given its own memory.
     """
 
     rank: int
@@ -78,7 +78,7 @@ class _Published(NamedTuple):
     nbytes: int
 
     def map(self) -> npt.NDArray[np.uint8]:
-        """Map it; errors as for `SharedFile.open`. Local."""
+        """Map the file; errors as for `SharedFile.open`. Local."""
         assert self.file is not None  # of other ranks only those with a file are kept
         return self.file.map(self.nbytes, offset=self.offset, huge=self.nbytes >= HUGE)
 
@@ -97,7 +97,7 @@ class Segment:
     memory is initially zero and starts on a cache line. It lives until the segment is deleted or closed.
 
     A rank may give memory that it has already, `memory=array`, and keeps its contents. Other processes cannot map it,
-    those of its node neither: there as between nodes it is reached through an MPI window, or with the progress of its
+    even those of its node: there as between nodes it is reached through an MPI window, or with the progress of its
     owner, by `put`, `get` and `copy`, in compiled code too; not by loads and stores, nor by atomic operations inside a
     node. The segment keeps the array alive until it is closed, and until MPI's window has been freed, if there is one:
     see `close`.
@@ -105,25 +105,25 @@ class Segment:
     Args:
         team: the ranks that create the segment together.
         nbytes: bytes of this rank; may differ from rank to rank, 0 for a rank without memory. Left out with `memory`.
-        kind: of this rank's memory; may differ from rank to rank.
+        kind: kind of this rank's memory; may differ from rank to rank.
         memory: host memory of this rank instead: an ndarray, or another object with the buffer protocol; contiguous,
             writable, and starting at a multiple of 8 bytes. Some ranks may give it and others not.
         window: whether ranks of other nodes may access it, which takes an MPI window; with `memory` of any rank, also
-            those of the same node. Without, such memory is reached with its owner's progress.
+            those of the same node. Without it, such memory is reached with its owner's progress.
 
     Raises:
-        UsageError: `nbytes` is negative or no integer, a rank has no such device, or memory that is given is not as it
-            must be (raised by every rank).
+        UsageError: `nbytes` is negative or no integer, a rank has no such device, or the given memory breaks the rules
+            above (raised by every rank).
         LaunchError: there is not enough memory, or the parts of a host together are larger than its memory (raised
             by every rank).
 
     Attributes:
         team: the ranks that created it.
         nbytes: bytes of this rank.
-        kind: of this rank's memory.
+        kind: kind of this rank's memory.
         key: number of the segment, the same on all ranks and unique in the job.
-        address: of the first byte of this rank's part, in this process or on its device.
-        elements: what `typed` has returned so far, by rank and dtype.
+        address: address of the first byte of this rank's part, in this process or on its device.
+        elements: results of `typed` so far, by rank and dtype.
         readonly: whether writing is forbidden, as in some memory borrowed from other libraries.
         devices: results of `on_device` so far, by rank.
         closed: whether this rank has closed it.
@@ -153,7 +153,7 @@ class Segment:
         self.kind = kind
         self._maps: dict[int, npt.NDArray[np.uint8]] = {}
         self.elements: dict[tuple[int, np.dtype[Any]], Elements] = {}
-        self._small = bytearray()  # for each huge page that this rank's part could have: 1 before that is tried
+        self._small = bytearray()  # a byte for each possible huge page of this rank's part: 1 until it is tried
         self._release: weakref.finalize[..., Segment] | None = None
         self.devices: dict[int, OnDevice | None] = {}
         own: _Published | _OnDevice | None = None
@@ -180,14 +180,14 @@ class Segment:
             self._published = {entry.rank: entry for entry in hosted if entry.file or entry.rank == team.rank}
             self._on_devices = {entry.rank: entry.memory for entry in entries if isinstance(entry, _OnDevice)}
             _open[self.key] = self
-        team.agree(problem)  # now that all have opened it: who goes on may send pointers, which others serve while here
+        team.agree(problem)  # now that all have opened it: ranks that go on may send pointers, which others here serve
         unmapped = team.node_count > 1 or (team.size > 1 and any(part.given for part in self._parts))
         if window and unmapped:
             self._window = Window(team, self._maps[team.rank])
 
     @property
     def window(self) -> Window | None:
-        """The MPI window to memory that is not mapped, None where all is."""
+        """The MPI window to memory that is not mapped, None if all is."""
         self.check_open()
         return self._window
 
@@ -215,16 +215,16 @@ class Segment:
         return own
 
     def _take(self, memory: npt.NDArray[np.uint8]) -> _Published:
-        """Use memory that the user owns for this rank's part."""
+        """Use the user's memory for this rank's part."""
         self.nbytes, self.address = memory.size, memory.ctypes.data
         self._maps[self.team.rank] = memory
         return _Published(self.team.rank, None, 0, memory.size)
 
     def make_huge(self, start: int, end: int) -> None:
-        """Give addresses of this rank's part, which is about to be used, huge pages if they can have any. Local.
+        """Give addresses of this rank's part, which is about to be used, huge pages if possible. Local.
 
-        Each page is tried once. A page becomes huge before it is touched, which takes less time than to touch the small
-        ones in it, and on the thread that has the same part of most loops.
+        Each page is tried once. A page becomes huge before it is touched, which is faster than touching small pages,
+        and on the thread that has the same part of most loops.
         """
         origin = self.address // HUGE * HUGE
         first, end = ((address - origin + HUGE // 2) // HUGE for address in (start, end))
@@ -246,7 +246,7 @@ class Segment:
 
     @cached_property
     def peers(self) -> tuple[int, ...]:
-        """The ranks whose memory can be viewed: this one, and those of this node that have not given theirs."""
+        """The ranks whose memory can be viewed: this one, and those of this node without given memory."""
         return tuple(self._published)
 
     def kind_of(self, rank: int) -> MemoryKind:
@@ -260,7 +260,7 @@ class Segment:
         return nbytes
 
     def address_of(self, rank: int) -> int:
-        """Return where the host memory of a rank starts in that rank's own process, 0 if it has none. Local."""
+        """Return the address of a rank's host memory in that rank's own process, 0 without one. Local."""
         address: int = self._parts[rank].address
         return address
 
@@ -268,14 +268,14 @@ class Segment:
         """Return a pointer into the memory of any rank. Local.
 
         Args:
-            rank: of the team; None: this rank.
+            rank: rank of the team; None: this rank.
             dtype: type of an element; a structured dtype of NumPy, or a class of named tuples, for records.
             offset: bytes from the start of that rank's part.
 
         Raises:
-            UsageError: there is no such rank, `offset` is outside its part, or the record has no fields, or others than
-                numbers.
-            TypeError: `rank` or `offset` is no integer.
+            UsageError: the rank does not exist, `offset` is outside its part, or the record has no fields, or some that
+                are not numbers.
+            TypeError: `rank` or `offset` is not an integer.
         """
         rank, offset = self.team.rank if rank is None else operator.index(rank), operator.index(offset)
         if not 0 <= rank < self.team.size:
@@ -314,7 +314,7 @@ class Segment:
         """Raise if this rank has closed the segment. Local.
 
         Raises:
-            UsageError: it has.
+            UsageError: this rank has closed it.
         """
         if self.closed:
             raise UsageError(f"{self!r} was closed: call close() after the last use, or make another segment")
@@ -325,13 +325,13 @@ class Segment:
         if found is None:
             memory = self.view(rank)
             whole = memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
-            if is_record(dtype):  # of which single ones are no numbers: they take the general path
+            if is_record(dtype):  # single records are not numbers: they take the general path
                 return whole
             found = self.elements[rank, dtype] = Elements(whole)
         return found.array
 
     def on_device(self, rank: int) -> OnDevice | None:
-        """Return how a CUDA device of this rank accesses the device memory of any rank, None if it cannot. Local.
+        """Return the device memory of any rank as a CUDA device of this rank accesses it, None if it cannot. Local.
 
         The first call for another rank attaches its memory; closing the segment detaches it.
 
@@ -380,7 +380,7 @@ class Segment:
 
     @ComputedOnce
     def table(self) -> npt.NDArray[np.int64]:
-        """The table for compiled code: `TABLE_HEAD` words, and behind them what its description says. Local."""
+        """The table for compiled code: see `TABLE_HEAD`. Local."""
         handle = 0 if self.window is None else self.window.handle
         ranks = range(self.team.size)
         head = self.team.size, handle, self.team.rank, self.team.world_ranks_at
@@ -423,7 +423,7 @@ def find(key: int) -> Segment:
     """Return the open segment of this rank with a given key. Local.
 
     Raises:
-        UsageError: this rank has none.
+        UsageError: this rank has none with that key.
     """
     try:
         return _open[key]
@@ -435,7 +435,7 @@ def find(key: int) -> Segment:
 
 
 def _checked(nbytes: int | None, kind: MemoryKind, memory: Buffer | None) -> int:
-    """The bytes that are to be allocated, of arguments that have been checked as far as this rank can."""
+    """The bytes to allocate; checks the arguments as far as this rank can."""
     if not isinstance(kind, MemoryKind):
         raise UsageError(f"a segment of kind {kind!r}: legal are gw.host, gw.cuda(...) and gw.fake_device")
     if (nbytes is None) == (memory is None):
@@ -452,7 +452,7 @@ def _checked(nbytes: int | None, kind: MemoryKind, memory: Buffer | None) -> int
 
 
 def _as_bytes(memory: Buffer, kind: MemoryKind) -> npt.NDArray[np.uint8]:
-    """Memory that a user gives, as its bytes."""
+    """The bytes of a user's memory."""
     if kind is not host:
         raise UsageError(f"a segment of memory= that is given, of kind {kind.name}: only host memory can be given")
     legal = "give an ndarray, or another object with the buffer protocol: contiguous, writable, without Python objects"
@@ -476,7 +476,7 @@ def _as_bytes(memory: Buffer, kind: MemoryKind) -> npt.NDArray[np.uint8]:
 
 
 def _too_large(sizes: Sequence[int]) -> LaunchError | None:
-    """Return what is wrong with the sizes of the parts on one host: Linux promises shared memory that is not there."""
+    """Return the error in the sizes of the parts on one host, if any: Linux promises shared memory that it lacks."""
     total, available = sum(sizes), control_groups.memory()
     if total <= available:
         return None

@@ -23,7 +23,7 @@ from gondwana.runtime.shared_file import pages_of_arrays
 PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
 
 _LOAD_AT_START = list(os.getloadavg())
-"""Of the machine, before this process put a load on it."""
+"""Load of the machine before this process added to it."""
 
 
 def environment() -> dict[str, Any]:
@@ -33,9 +33,9 @@ def environment() -> dict[str, Any]:
     `involuntary_switches` counts how often this process had to leave its processor so far. `caches` has bytes by name,
     such as "L2", of one core or of those that share it. `pages` says which pages large arrays get, "2 MiB" or "4 KiB"
     and why, in the private memory of a rank that is alone on its node and in the shared memory of others. `commit` is
-    that of a working tree of Gondwana, with "-dirty" if files of it were changed; None for an installed package. On a
+    that of a working tree of Gondwana, with "-dirty" if files in it were changed; None for an installed package. On a
     rank `placement` has the pattern of the job, threads of a rank x ranks of a node x nodes (such as "2x4x1"), whether
-    its nodes are `simulated` on fewer machines, what `gondwana run --bind` was given, and the cores of each rank;
+    its nodes are `simulated` on fewer machines, the value of `gondwana run --bind`, and the cores of each rank;
     elsewhere it is None.
 
     Example:
@@ -70,7 +70,7 @@ def processor() -> str:
 
 
 def loaded_mpi() -> Path | None:
-    """Return the file of the MPI library in this process, None if there is none. Local."""
+    """Return the file of the MPI library in this process, None without one. Local."""
     paths = (Path(line.split(maxsplit=5)[-1]) for line in Path("/proc/self/maps").read_text().splitlines())
     return next((path for path in paths if path.name.startswith("libmpi.so")), None)
 
@@ -104,7 +104,7 @@ def _commit() -> str | None:
 
 
 def _mpi_library() -> str | None:
-    """What the MPI library in this process calls itself; None if there is none."""
+    """The name that the MPI library in this process gives itself; None without one."""
     loaded = loaded_mpi()
     if loaded is None:
         return None

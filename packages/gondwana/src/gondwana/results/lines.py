@@ -1,4 +1,4 @@
-"""Lines of code by what they are for, counted as the Titanium study counts them."""
+"""Lines of code by their purpose, counted as the Titanium study counts them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 LINE_KINDS = ("communication", "computation", "declarations")
-"""What lines of code are for, as the Titanium study divides them."""
+"""Purposes of lines of code, as the Titanium study divides them."""
 
 _LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENDMARKER}
 
@@ -23,9 +23,9 @@ def count_lines(parts: Mapping[str, Sequence[object]], without: re.Pattern[str] 
     As the Titanium study did (UCB/EECS-2006-5, figure 2).
 
     Args:
-        parts: functions, classes or modules by kind; compiled functions count as they are written. What lies inside
-            another part, as a method in a class, is counted once, as the kind that names it itself.
-        without: found in lines that are not counted, such as those of timers.
+        parts: functions, classes or modules by kind; compiled functions count as written. A part inside another one, as
+            a method in a class, is counted once, as the kind that lists it itself.
+        without: pattern of lines that are not counted, such as those of timers.
     """
     by_kind = {kind: [_source(part, without) for part in parts.get(kind, ())] for kind in LINE_KINDS}
     own = [place for places in by_kind.values() for place in places]

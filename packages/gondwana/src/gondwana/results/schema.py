@@ -22,10 +22,10 @@ from gondwana.results.units import figures, units_of
 from gondwana.runtime import files
 
 VERSION = 1
-"""Of the schema; it grows when a reader of today could misunderstand a file."""
+"""Version of the schema; it grows when a present reader could misunderstand a file."""
 
 LARGEST = 1 << 32
-"""Bytes of a file of results, or of a trace."""
+"""The most bytes of a file of results, or of a trace."""
 
 _NOT_FIGURES = frozenset({"schema", "config", "environment", "units"})
 """Keys of an application's result that say how, not how fast."""
@@ -57,10 +57,10 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         schema: version of this schema.
-        command: that repeats it.
-        verified: whether the results were right; None: there was nothing to compare with.
+        command: command that repeats it.
+        verified: whether the results were right; None without anything to compare with.
         environment: the machine and the software.
-        units: of each key with figures, "1" for counts and ratios.
+        units: unit of each key with figures, "1" for counts and ratios.
     """
 
     schema: Literal[1]
@@ -75,11 +75,11 @@ class ApplicationResult(Head, frozen=True, kw_only=True):
 
     Attributes:
         app: name of the application.
-        version: of Gondwana.
-        ranks: of the run.
-        threads: of each rank.
+        version: version of Gondwana.
+        ranks: ranks of the run.
+        threads: threads of each rank.
         device: "host" or "cuda".
-        seconds: that the run took, without preparations.
+        seconds: duration of the run, without preparations.
     """
 
     app: str
@@ -94,12 +94,12 @@ class BenchmarkResult(Head, frozen=True, kw_only=True):
     """The result of a benchmark.
 
     Attributes:
-        benchmark: its name, as `gondwana bench` takes it.
+        benchmark: name of the benchmark, as `gondwana bench` takes it.
         complete: whether all was measured.
-        device: what was measured, if it is not the processor.
+        device: device that was measured, if it is not the processor.
         panels: rows of figures by the name of the panel; those of one panel have the same keys.
-        notes: what was left out, and why.
-        failures: what could not be measured because of an error.
+        notes: omissions, and their reasons.
+        failures: measurements that failed because of an error.
     """
 
     benchmark: str
@@ -127,8 +127,8 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         schema: version of this schema.
-        collection: what they have in common.
-        results: of applications, benchmarks and models.
+        collection: common property of the results.
+        results: results of applications, benchmarks and models.
     """
 
     schema: Literal[1]
@@ -143,7 +143,7 @@ def application(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of an application as its file has it: the head, then its own keys. Local.
 
     Args:
-        content: of the result, with the keys of `ApplicationResult` that say something about the run.
+        content: content of the result, with the keys of `ApplicationResult` that describe the run.
 
     Example:
         >>> content = dict(app="heat", version="0", verified=None, ranks=1, threads=1, device="host", seconds=0.5)
@@ -174,7 +174,7 @@ def write_model(path: str | Path, machine: str, panels: Mapping[str, list[dict[s
     """Write the result of a model: see `ModelResult` and `write_json`. Local.
 
     Args:
-        path: of the file.
+        path: path of the file.
         machine: name of the machine.
         panels: rows of figures by the name of the panel.
 
@@ -190,7 +190,7 @@ def kind_of(result: Mapping[str, Any]) -> Kind:
     """Return the key that has the name of a result. Local.
 
     Raises:
-        msgspec.ValidationError: it has none, or two.
+        msgspec.ValidationError: no such key, or two.
     """
     if "app" in result or "benchmark" in result:
         kinds: list[Kind] = [kind for kind in ("app", "benchmark") if kind in result]
@@ -205,19 +205,19 @@ def read(path: str | Path) -> list[dict[str, Any]]:
     """Read the results in a file, which has one or a collection of them. Local.
 
     Returns:
-        Each as its file has it: with `app`, with `benchmark` or with `model`.
+        The results as the file has them: with `app`, with `benchmark` or with `model`.
 
     Raises:
-        UsageError: the file cannot be read, or is no result of this schema.
+        UsageError: the file cannot be read, or is not a result of this schema.
     """
     return read_content(read_file(path, str(path), LARGEST, "give files that --json wrote"), path)
 
 
 def read_content(content: bytes, path: str | Path) -> list[dict[str, Any]]:
-    """Return the results that the content of a file has: see `read`. Local.
+    """Return the results in the content of a file: see `read`. Local.
 
     Raises:
-        UsageError: it is no result of this schema.
+        UsageError: the content is not a result of this schema.
     """
     try:
         decoded = msgspec.json.decode(content.removeprefix(BOM_UTF8))
@@ -237,7 +237,7 @@ def check(result: Any) -> None:
     """Check that something is the result of an application, a benchmark or a model. Local.
 
     Raises:
-        msgspec.ValidationError: names what is missing or wrong, and where.
+        msgspec.ValidationError: something is missing or wrong; the message names it and its place.
     """
     if not isinstance(result, dict):
         raise msgspec.ValidationError("it is no object")
@@ -307,7 +307,7 @@ def write_text(path: str | Path, text: str, name: str | None = None) -> None:
     Args:
         path: the file.
         text: its content.
-        name: what the message of an error calls the file; None: its path.
+        name: name of the file in error messages; None: its path.
 
     Raises:
         ResultError: the file cannot be written.
@@ -316,12 +316,12 @@ def write_text(path: str | Path, text: str, name: str | None = None) -> None:
 
 
 def write_bytes(path: str | Path, content: bytes, name: str | None = None) -> None:
-    """Write a result that is no text, such as a picture, as `write_json` does. Local.
+    """Write a result that is not text, such as a picture, as `write_json` does. Local.
 
     Args:
         path: the file.
-        content: of the file.
-        name: what the message of an error calls it; None: its path.
+        content: content of the file.
+        name: name of the file in error messages; None: its path.
 
     Raises:
         ResultError: the file cannot be written.
@@ -337,11 +337,11 @@ def check_writable(path: str | Path, name: str | None = None, *, streams: bool =
 
     Args:
         path: the file.
-        name: what the message of an error calls it; None: `--json` and the path.
-        streams: whether a device or a FIFO will do.
+        name: name of the file in error messages; None: `--json` and the path.
+        streams: whether a device or a FIFO is accepted.
 
     Raises:
-        UsageError: it is empty, a folder or not to be written, or its folder is missing or read-only.
+        UsageError: the name is empty, a folder or not writable, or its folder is missing or read-only.
     """
     reason = files.obstacle(path, streams=streams)
     if reason is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 OF_THE_ROW = "unit of the row"
-"""Of a figure whose unit differs from row to row: the row has it as `unit`."""
+"""Unit of a figure whose unit differs from row to row: the row has it as `unit`."""
 
 _RULES = (
     (r"(.*_)?(seconds|sync_seconds)(_.*)?|t_eff_seconds|open", "s"),
@@ -51,15 +51,15 @@ _OF = {
     "scaling": {"min": "s", "median": "s", "max": "s", "samples": "s"},
     "stencil": {"size": "cells"},
 }  # fmt: skip
-"""Where a key says something else than it does elsewhere, by the name of the application or benchmark."""
+"""Units of keys with a special meaning, by the name of the application or benchmark."""
 
 
 def unit_of(name: str, key: str) -> str:
-    """Return the unit of a figure, "1" for counts, ratios and whatever has none. Local.
+    """Return the unit of a figure, "1" for counts, ratios and anything without a unit. Local.
 
     Args:
-        name: of the application or benchmark.
-        key: of the figure in a row, or at the top of an application's result.
+        name: name of the application or benchmark.
+        key: key of the figure in a row, or at the top of an application's result.
 
     Example:
         >>> unit_of("stencil", "seconds"), unit_of("stencil", "ns_per_cell"), unit_of("stencil", "ratio")
@@ -75,7 +75,7 @@ def units_of(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the unit of every key of rows that has figures, sorted by key. Local.
 
     Args:
-        name: of the application or benchmark.
+        name: name of the application or benchmark.
         rows: the rows; a figure may lie in a list or a mapping, such as a sample of timings.
     """
     return {
@@ -84,7 +84,7 @@ def units_of(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def figures(value: Any) -> bool:
-    """Return whether a value is a number, or has numbers inside. Local.
+    """Return whether a value is a number, or contains numbers. Local.
 
     Example:
         >>> figures({"median": 1.0}), figures(True), figures("one")

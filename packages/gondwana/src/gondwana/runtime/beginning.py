@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 _MODULES = ("gondwana.cli.main", "gondwana.cli.rank")
 
 STDIN = "GONDWANA_STDIN"
-"""Names the variable with the path and the inode of the input for rank 0. As in `gondwana.runtime.supervisor`."""
+"""Name of the variable with the path and the inode of rank 0's input. As in `gondwana.runtime.supervisor`."""
 
 
 def begin() -> None:
@@ -72,16 +72,16 @@ def is_command(words: Sequence[str]) -> bool:
 def receive_stdin(*, first: bool) -> None:
     """Take over the standard input of the job on rank 0, and nothing to read on the others. Local.
 
-    Without a supervisor the standard input stays as it is.
+    Without a supervisor the standard input stays unchanged.
 
     Args:
-        first: whether this is rank 0.
+        first: True on rank 0.
     """
     path, _, inode = os.environ.pop(STDIN, "").partition(" ")
     if not path:
         return
     try:
-        # A pipe would wait for somebody to write to it, who may have ended.
+        # A pipe would wait for a writer, which may have ended.
         source = os.open(path if first else os.devnull, os.O_RDONLY | os.O_NONBLOCK)
         if first and str(os.fstat(source).st_ino) != inode:
             os.close(source)  # rank 0 is on another host, where another process has the number of the supervisor
@@ -96,7 +96,7 @@ def receive_stdin(*, first: bool) -> None:
 
 
 def _position(path: str) -> int:
-    """Where the supervisor, or who has called it, is in a file: the path is /proc/PROCESS/fd/NUMBER."""
+    """The position of the supervisor, or of its caller, in a file: the path is /proc/PROCESS/fd/NUMBER."""
     with open(path.replace("/fd/", "/fdinfo/")) as lines:
         return int(next(line for line in lines if line.startswith("pos:")).split()[1])
 

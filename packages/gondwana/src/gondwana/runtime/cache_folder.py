@@ -1,7 +1,7 @@
 """Folders in which a user's processes on this machine keep files for later ones, and the locks between them.
 
 What is kept there is executed later, so no other user may be able to put a file there or to replace a part of the path.
-A folder for which that is not so, or that cannot be used, means that nothing is kept, never a failure.
+If a folder fails this rule, or cannot be used, nothing is kept; it is never an error.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ PATIENCE = 10.0
 """Seconds without a sign of life after which the holder of a lock is no longer waited for."""
 
 FAR_PATIENCE = 120.0
-"""The same for a holder on another host, of which nothing else can be seen; a home may be on all of them."""
+"""The same for a holder on another host, whose processor time cannot be seen; a home folder may be shared by hosts."""
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_folder(name: str, *, quiet: bool = False) -> Path | None:
-    """Return a folder that only this user can change, created if need be; None if there is none. Local.
+    """Return a folder that only this user can change, created if need be; None if that is impossible. Local.
 
-    If there is none, the first rank of a job reports the reason once.
+    In that case the first rank of a job reports the reason once.
 
     Args:
-        name: of the folder, after what is kept in it.
-        quiet: report nothing, for folders whose lack costs little.
+        name: name of the folder, after what is kept in it.
+        quiet: True: report nothing; for folders that are cheap to do without.
     """
     try:
         return private_folder(name, quiet=quiet)
@@ -59,11 +59,11 @@ def private_folder(name: str, *, quiet: bool = False) -> Path:
     If others can change the user's cache folder, the first rank of a job reports that once.
 
     Args:
-        name: of the folder, after what is kept in it.
-        quiet: do not report that.
+        name: name of the folder, after what is kept in it.
+        quiet: True: do not report that.
 
     Raises:
-        OSError: there is none; says why the first of these cannot be used.
+        OSError: no such folder can be used; the message gives the reason for the first candidate.
     """
     named = os.environ.get("GONDWANA_CACHE_DIR")
     private = Path(tempfile.gettempdir()) / f"gondwana-{os.getuid()}"
@@ -82,12 +82,12 @@ def private_folder(name: str, *, quiet: bool = False) -> Path:
 
 
 def describe(error: OSError) -> str:
-    """Return what an error of the system means for which file, in words for a message. Local."""
+    """Return the file and the reason of an operating system error, for a message. Local."""
     return f"{error.filename}: {error.strerror}"
 
 
 def read(file: Path) -> bytes | None:
-    """Return the content of a regular file that only this user can write, None if there is none. Local."""
+    """Return the content of a regular file that only this user can write, None if no such file exists. Local."""
     try:
         # Without O_NONBLOCK, opening a FIFO would wait for its writer.
         with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as opened:
@@ -97,7 +97,7 @@ def read(file: Path) -> bytes | None:
 
 
 def exists(file: Path) -> bool:
-    """Return whether there is a regular file that only this user can write. Local."""
+    """Return whether a regular file that only this user can write exists. Local."""
     try:
         return _is_own(file.lstat())
     except OSError:
@@ -115,8 +115,8 @@ def keep(file: Path, data: bytes) -> None:
 def locked(file: Path) -> Iterator[None]:
     """Hold the lock of a file that processes create once. Local; blocks while another process holds it and computes.
 
-    Check inside whether the file exists by now. The system releases the lock of a process that dies; one that has been
-    stopped is not waited for, so that two processes may be inside.
+    Check inside whether the file exists by now. The system releases the lock of a process that dies. A stopped process
+    is not waited for, so two processes may be inside.
     """
     lock = file.with_suffix(".lock")
     try:
@@ -136,7 +136,7 @@ def locked(file: Path) -> Iterator[None]:
 
 
 def _acquire(descriptor: int, lock: Path) -> bool:
-    """Wait for a lock; return whether it is held, which it is not if its holder does not compute for `PATIENCE`."""
+    """Wait for a lock; return whether it is held: False if its holder has not computed for `PATIENCE` seconds."""
     activity, since = None, time.monotonic()
     pause = 1e-3
     while not _try_lock(descriptor):
@@ -165,7 +165,7 @@ def _try_lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        return True  # there are no locks in this file system
+        return True  # this file system has no locks
     with contextlib.suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()} {os.uname().nodename}".encode(), 0)
@@ -185,7 +185,7 @@ def _opened(folder: Path) -> Path:
     """Return the real path of a folder that only this user can change, created if need be."""
     try:
         real = folder.resolve()
-    except RuntimeError:  # what older Pythons raise for links that lead to themselves
+    except RuntimeError:  # older Pythons raise it for links that form a loop
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder)) from None
     for part in [*reversed(real.parents), real]:
         if not os.path.lexists(part):

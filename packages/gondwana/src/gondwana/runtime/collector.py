@@ -1,4 +1,4 @@
-"""Python's collector of reference cycles, and a pause of it."""
+"""Python's collector of reference cycles, and a way to pause it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 def paused() -> Iterator[None]:
     """Keep the collector from running, on all threads. Local.
 
-    While much is made that stays, such as modules and what a compiler knows, it looks through all of it again and
-    again, and finds nothing.
+    While many objects are made that stay, such as modules and tables of a compiler, the collector scans all of them
+    again and again, and finds nothing.
     """
     enabled = gc.isenabled()
     gc.disable()

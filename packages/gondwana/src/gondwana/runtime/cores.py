@@ -14,7 +14,7 @@ from gondwana.runtime import launcher
 from gondwana.runtime.placement import control_groups
 
 _LOCAL_RANKS = (
-    # variables with the number of a rank among those of its host, and with how many these are
+    # variables with the number of a rank among those of its host, and with the number of ranks of the host
     ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
     ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     ("PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"),
@@ -54,7 +54,7 @@ def pin(tasks: Sequence[int]) -> None:
     """Bind each of the threads that run kernels to its cores, if this process was bound. Local.
 
     Args:
-        tasks: Linux's numbers of the threads. If there are more than `bind` was given, they take turns.
+        tasks: thread numbers of Linux. If there are more than `bind` was given, they take turns.
     """
     if _host.threads:
         for thread, task in enumerate(tasks):
@@ -65,7 +65,7 @@ def unpin(task: int) -> None:
     """Let a thread or process use all cores of this process, not only those of the thread that started it. Local.
 
     Args:
-        task: Linux's number of it; nothing happens if it has ended.
+        task: number of the thread or process in Linux; nothing happens if it has ended.
     """
     if _host.threads:
         with contextlib.suppress(ProcessLookupError):
@@ -76,7 +76,7 @@ def count(cores: Collection[int] | None = None) -> int:
     """Return how many cores are worth using: those that a process may use, or fewer if its time is limited. Local.
 
     Args:
-        cores: those that the process may use; None: those of this one.
+        cores: the cores that the process may use; None: those of this process.
     """
     available = len(own() if cores is None else cores)
     limit = control_groups.processors()
@@ -103,10 +103,10 @@ def crowded(threads: int = 1) -> bool:
 
 
 def place_among_ranks() -> tuple[int, int]:
-    """Return the number of this process among the ranks of its host, and how many these are, by the launcher. Local.
+    """Return the number of this process among the ranks of its host, and the number of those, by the launcher. Local.
 
     Raises:
-        UsageError: the launcher sets no such variables.
+        UsageError: the launcher sets no variables with these numbers.
     """
     launch = launcher.detect()
     if launch is None:
@@ -121,12 +121,12 @@ def place_among_ranks() -> tuple[int, int]:
     )
 
 
-@functools.cache  # waits ask for it
+@functools.cache  # every wait calls it
 def _from_launcher() -> int:
     return next((size for _, name in _LOCAL_RANKS if (size := _number(name)) is not None), 1)
 
 
 def _number(name: str) -> int | None:
-    """The number of ranks in a variable; the largest of Slurm's `4(x2),3`, four on two hosts and three on one."""
+    """The number of ranks in a variable; the largest of Slurm's `4(x2),3`: four on two hosts and three on one."""
     sizes = [whole_number(part.partition("(")[0]) for part in os.environ.get(name, "").split(",")]
     return max((size for size in sizes if size is not None and size > 0), default=None)

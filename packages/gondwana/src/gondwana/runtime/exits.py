@@ -34,7 +34,7 @@ GRACE = 0.5
 """Seconds that a rank other than 0 gives rank 0 to print the same error first."""
 
 UNCONNECTED = 5.0
-"""The same before the ranks are connected: only the launcher then ends the others, when rank 0 has ended."""
+"""The same before the ranks are connected: only the launcher then ends the others, once rank 0 has ended."""
 
 PATIENCE = 2.0
 """Seconds that a rank which exits with a non-zero status gives the others to exit too."""
@@ -82,7 +82,7 @@ def install() -> None:
 
 
 def report_in_one_line() -> None:
-    """Report errors of data, disk and settings by their message alone, also where they are no `UsageError`. Local.
+    """Report errors of data, disk and settings by their message alone, also those that are no `UsageError`. Local.
 
     For programs that are not the user's own, in which no traceback shows what to change.
     """
@@ -130,7 +130,7 @@ def set_status(status: int) -> None:
 
 
 def announce_by(announce: Callable[[], None]) -> None:
-    """Register a function to be called before this rank ends the job, so that others need not report it. Local."""
+    """Register a function to be called before this rank ends the job, so that the others do not report it. Local."""
     _state.announce = announce
 
 
@@ -206,7 +206,7 @@ def _on_exception(kind: type[BaseException], error: BaseException, trace: Traceb
     rank = _rank()
     set_status(status_of(error))
     if isinstance(error, LaunchError) and rank > 0 and _state.comm is None:
-        # Every process finds the same, and rank 0 reports it; some launchers end rank 0 as soon as another one exits.
+        # Every process finds the same error, and rank 0 reports it; some launchers end rank 0 once another rank exits.
         time.sleep(PATIENCE)
         raise SystemExit(status_of(error))
     try:
@@ -214,13 +214,13 @@ def _on_exception(kind: type[BaseException], error: BaseException, trace: Traceb
             _state.announce()
         _wait_for_others(error, rank)
     finally:
-        # In `finally`, since a signal handler may raise once more meanwhile.
+        # In `finally`, since a signal handler may raise again meanwhile.
         flush()
         write_error(_describe(kind, error, trace, rank))
         if _state.comm is not None:
             abort(status_of(error))
     if rank == 0 and launcher.detect() is not None:
-        # The others get through MPI's start: Open MPI's launcher may crash where it ends a rank that connects to it.
+        # The others finish MPI's start first: Open MPI's launcher may crash where it ends a rank that connects to it.
         time.sleep(GRACE)
     if status_of(error) != 1:
         # Python itself would exit with 1; it takes the status of a SystemExit that its hook raises.
@@ -269,7 +269,7 @@ def _prefixed(text: str) -> str:
 
 
 def _become_copy() -> None:
-    """Note in a process that `os.fork` has made that it is no rank: what it does concerns no other rank."""
+    """Note in a process that `os.fork` has made that it is not a rank: its actions concern no other rank."""
     _state.comm = None
     _state.copied = True
 
@@ -279,7 +279,7 @@ def _leave() -> None:
     status = _state.status if _ended_by_exception(_state.main_frame) else 0
     if _state.copied:
         flush()
-        os._exit(status)  # what follows at exit belongs to the rank: MPI would wait for the others
+        os._exit(status)  # the other exit functions belong to the rank: MPI would wait for the others
     if _state.comm is None:
         return
     _state.leaving = True
@@ -301,7 +301,7 @@ def _leave() -> None:
 
 
 def report_if_alone() -> None:
-    """Report at exit what this process has not completed, if it has no other ranks to leave with. Local."""
+    """Report at exit the unfinished operations of this process, if it has no other ranks to leave with. Local."""
     if _state.comm is None and not _state.copied and not _state.status and not hasattr(sys, "last_value"):
         _report_unfinished()
 
@@ -381,10 +381,10 @@ def _rank() -> int:
 
 
 def flush() -> OSError | None:
-    """Write what standard output and standard error have not written yet. Local.
+    """Write out the buffers of standard output and standard error. Local.
 
     Returns:
-        Why that was not possible; Python's exit will not try it once more, and report it once more.
+        The error if that failed; Python's exit will not retry and report it again.
     """
     problem = None
     for stream in (sys.__stdout__, sys.__stderr__, sys.stdout, sys.stderr):
@@ -393,7 +393,7 @@ def flush() -> OSError | None:
             try:
                 stream.flush()  # type: ignore[union-attr]
             except OSError as error:
-                # A full disk, a pipe that nobody reads.
+                # A full disk, or a pipe without a reader.
                 problem = problem or error
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # type: ignore[union-attr]
     return problem
@@ -402,7 +402,7 @@ def flush() -> OSError | None:
 def keep_standard_error() -> None:
     """Keep the present standard error for `write`. Local; only the first call has an effect."""
     if not _kept:
-        with contextlib.suppress(OSError):  # it is closed: nothing will be seen
+        with contextlib.suppress(OSError):  # it is closed: no message will be seen
             _kept.append(os.dup(2))
 
 

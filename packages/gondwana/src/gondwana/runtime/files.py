@@ -1,4 +1,4 @@
-"""Files that have their name only once they are complete, and files that users name."""
+"""Files that get their name only once they are complete, and files that users name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ StrPath = str | os.PathLike[str]
 
 
 def text_of(path: StrPath, otherwise: str = "") -> str:
-    """Return what a file of the system says, without white space around it, or `otherwise` if there is none. Local."""
+    """Return the stripped text of a file of the system, or `otherwise` if it cannot be read. Local."""
     try:
         return Path(path).read_text().strip()
     except OSError:
@@ -38,11 +38,11 @@ def aside(path: Path) -> Iterator[Path]:
 def write(path: StrPath, content: bytes) -> None:
     """Write a file that a user named: a regular one complete or not at all. Local.
 
-    Symbolic links are followed. A device or a FIFO is written to and stays what it is, and so is what this process has
-    as its own standard output: a file behind `/dev/stdout` keeps what was printed to it.
+    Symbolic links are followed. A device or a FIFO is written to and remains one. So does the file behind the standard
+    output of this process: `/dev/stdout` keeps what was printed to it.
 
     Raises:
-        OSError: it cannot be written; a FIFO that nobody reads is not waited for.
+        OSError: the file cannot be written; a FIFO without a reader is not waited for.
     """
     there = _stat(path)
     if there is not None and (not stat.S_ISREG(there.st_mode) or _printed_to(there) is not None):
@@ -57,13 +57,13 @@ def write(path: StrPath, content: bytes) -> None:
 
 
 def obstacle(path: StrPath, *, streams: bool = True) -> str | None:
-    """Return why no file can be written under a user's name, None if nothing is known against it. Local.
+    """Return why no file can be written under a user's name, None if no obstacle is known. Local.
 
     Nothing is opened and nothing is created.
 
     Args:
         path: the file.
-        streams: whether a device or a FIFO will do, which is written to and stays what it is.
+        streams: whether a device or a FIFO is accepted; it is written to and remains one.
     """
     name = os.fspath(path)
     if not name:
@@ -95,9 +95,9 @@ def _stat(path: StrPath) -> os.stat_result | None:
 
 
 def _printed_to(there: os.stat_result) -> int | None:
-    """Return by which descriptor this process prints to a file, None if it does not."""
+    """Return the descriptor by which this process prints to a file, None if it does not."""
     for stream in (sys.stdout, sys.stderr):
-        # A stream may be closed, missing, or one of Python only.
+        # A stream may be closed, missing, or a pure Python object.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
             if os.path.samestat(there, os.fstat(stream.fileno())):
@@ -111,7 +111,7 @@ def _write_into(path: StrPath, there: os.stat_result, content: bytes) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY)
         os.set_blocking(descriptor, True)
     else:
-        # A descriptor of its own would have its own place in the file, and overwrite what is printed, or be it.
+        # A new descriptor would have its own position in the file, and the two would overwrite each other's output.
         descriptor = os.dup(own)
     with open(descriptor, "wb") as file:
         file.write(content)

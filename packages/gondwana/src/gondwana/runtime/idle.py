@@ -1,11 +1,11 @@
 """Idleness: what a waiting rank does between two polls, and how other ranks of the node end its sleep.
 
-A rank that waits polls at first, then yields the processor between polls, and then sleeps. Where all that it waits for
-rings its bell, it sleeps until that happens. Where something else may happen, such as progress of MPI, it sleeps for a
-fixed share of the time that it has waited, so that what it waits for is late by that share at most.
+A rank that waits polls at first, then yields the processor between polls, and then sleeps. If everything that it waits
+for rings its bell, it sleeps until that happens. If something else may happen, such as progress of MPI, it sleeps for a
+fixed share of the time that it has waited, so that it notices the event late by that share at most.
 
-A bell is a word in memory that the ranks of the node share: 1 while its owner sleeps or is about to. Who has written
-something for the owner resets the word and wakes the owner (a futex, Linux's primitive for that).
+A bell is a word in memory that the ranks of the node share: 1 while its owner sleeps or is about to. A rank that has
+written something for the owner resets the word and wakes the owner (a futex, Linux's primitive for that).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _YIELDS = 250
 _NAP = 2e-5
 """The shortest sleep [s]; waking up takes at least as long again."""
 _SHARE = 1 / 64
-"""Sleep as a share of the time waited, where no bell announces all that may happen."""
+"""Sleep as a share of the time waited, if some events ring no bell."""
 _LONGEST_NAP = 2e-3
 _LONGEST_SLEEP = 1e-2
-"""Sleep with a bell [s]: the end of it is for what no bell announces, such as a timeout or another thread."""
+"""The longest sleep with a bell [s]: it bounds the delay of events without a bell, such as timeouts and threads."""
 
 _SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "ppc64le": 221, "riscv64": 98}.get(os.uname().machine, -1)
 _FUTEX_WAIT, _FUTEX_WAKE, _FUTEX_WAKE_OP = 0, 1, 5
 _SET_1 = 1 << 12 | 0xFFF
-"""Of the last of these: set a word to 1; wake nobody there, since the word never was -1."""
+"""Operand of FUTEX_WAKE_OP: set a word to 1; wake nobody there, since the word never was -1."""
 
 _AWAKE = 0.5
-"""Seconds after the last sleep of a wait in which the rank still counts as waiting, on a loaded machine."""
+"""Seconds after the last sleep of a wait during which the rank still counts as waiting, on a loaded machine."""
 
 Poll = Callable[[], bool]
 
@@ -55,7 +55,7 @@ class _Bell:
         self.armed = False
 
     def sleep(self, seconds: float, look: Poll) -> None:
-        """Sleep for a time, or until the bell rings, unless `look` finds something when the bell is armed."""
+        """Sleep for a time, or until the bell rings, unless `look` finds something once the bell is armed."""
         if self.word is None:
             if not look():
                 time.sleep(seconds)
@@ -81,8 +81,8 @@ def sleep(seconds: float, look: Poll) -> None:
     """Sleep for a time, or until the bell of this rank rings. Local.
 
     Args:
-        seconds: below 1.
-        look: polls once more when the bell can be heard; if it finds something, there is no sleep.
+        seconds: time, below 1.
+        look: polls once more once the bell is armed; if it finds something, there is no sleep.
     """
     _bell.sleep(seconds, look)
 
@@ -101,12 +101,12 @@ def wake() -> None:
 
 
 def poll_for(under_way: Poll) -> None:
-    """Register a function that returns whether this rank has work under way whose end no bell announces. Local."""
+    """Register a function that returns whether this rank has work under way whose end rings no bell. Local."""
     _polled.append(under_way)
 
 
 def must_poll() -> bool:
-    """Return whether this rank has work under way whose end no bell announces. Local."""
+    """Return whether this rank has work under way whose end rings no bell. Local."""
     return any(under_way() for under_way in _polled)
 
 
@@ -114,8 +114,8 @@ class _ForRanks:
     """The last wait of this rank that only the programs of other ranks can end.
 
     Attributes:
-        since: when it had waited so long that it sleeps, by `time.monotonic`.
-        seen: when it slept last; 0: it is over.
+        since: time at which the wait became long enough to sleep, by `time.monotonic`.
+        seen: time of its last sleep; 0: the wait is over.
     """
 
     since = seen = 0.0
@@ -125,7 +125,7 @@ _for_ranks = _ForRanks()
 
 
 def waited_for_ranks() -> float:
-    """Return for how many seconds this rank has waited for other ranks, and still waits; 0: it does not. Local."""
+    """Return for how many seconds this rank has been waiting for other ranks; 0: it is not waiting. Local."""
     now = time.monotonic()
     return now - _for_ranks.since if now < _for_ranks.seen + _AWAKE else 0.0
 
@@ -134,9 +134,9 @@ class Idle:
     """The idleness of one wait. Local.
 
     Args:
-        bell: whether all that the wait is for rings the bell of this rank.
-        end: when it times out, by `time.monotonic`; None: never.
-        for_ranks: whether only the programs of other ranks can end it: see `waited_for_ranks`.
+        bell: whether every awaited event rings the bell of this rank.
+        end: time of the timeout, by `time.monotonic`; None: never.
+        for_ranks: whether only the programs of other ranks can end the wait: see `waited_for_ranks`.
     """
 
     __slots__ = ("_bell", "_crowded", "_end", "_failed", "_for_ranks", "_since")
@@ -147,7 +147,7 @@ class Idle:
 
     @property
     def is_brief(self) -> bool:
-        """Whether nobody else needs the processor, and the wait is so short that it does not yield it either."""
+        """Whether the processor is free, and the wait so short that it does not yield it either."""
         return not self._crowded and self._failed < _IDLE_POLLS
 
     def reset(self) -> None:

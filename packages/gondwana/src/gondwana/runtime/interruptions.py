@@ -4,11 +4,11 @@ A signal handler runs between any two steps of the main thread, and what it rais
 (`__del__`, a callback of a weak reference or of ctypes) Python prints "Exception ignored in ..." and continues, and
 compiling a kernel runs thousands of finalizers. Inside a remote call that this rank serves, the exception would become
 the result of the call. Here such an exception is raised again in the main thread until it reaches the program.
-Packages that are being imported discard exceptions, too: what is large is imported by another thread.
+Packages that are being imported discard exceptions, too: large ones are imported by another thread.
 
 Python answers a signal between two steps of the main thread, so not before compiled code returns: a second Ctrl-C ends
-the process at once if the first one has not been answered. The kernel can be told to call a signal's handler once only
-and to end the process at the next signal; each answer renews that.
+the process at once if the first one has not been answered. By an option of the kernel, a signal calls its handler once
+only, and the next one ends the process; each answer sets the option again.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def is_delivered(error: BaseException) -> bool:
-    """Return whether an exception only was delivered where it was raised: by a signal handler, or claimed. Local.
+    """Return whether an exception was only delivered where it was raised: by a signal handler, or claimed. Local.
 
-    An exit, or a KeyboardInterrupt that a `raise` statement has raised, is none.
+    An exit, or a KeyboardInterrupt from a `raise` statement, was not.
     """
     if error is _state.claimed:
         return True
@@ -81,7 +81,7 @@ def is_delivered(error: BaseException) -> bool:
         if code in handlers:
             return True
         last, trace = trace, trace.tb_next
-    # Python's own handler of SIGINT leaves no frame, and asyncio's has the loop raise what it stands for.
+    # Python's own handler of SIGINT leaves no frame, and asyncio's has the loop raise the KeyboardInterrupt.
     return isinstance(error, KeyboardInterrupt) and (last is None or not _is_raised(last))
 
 
@@ -91,25 +91,25 @@ def claim(error: BaseException) -> None:
 
 
 def let_pass(error: BaseException) -> None:
-    """Raise an exception again if it is the program's (see `is_interruption`) and only was delivered here. Local.
+    """Raise an exception again if it is the program's (see `is_interruption`) and was only delivered here. Local.
 
-    For code that catches what user code raises and makes a result of it.
+    For code that catches exceptions of user code and turns them into a result.
     """
     if is_interruption(error):
         raise error
 
 
 def let_delivered_pass(error: BaseException) -> None:
-    """Raise an exception again if it only was delivered here (see `is_delivered`). Local.
+    """Raise an exception again if it was only delivered here (see `is_delivered`). Local.
 
-    For code that makes a result of all that user code raises, of exits, too.
+    For code that turns every exception of user code into a result, even exits.
     """
     if is_delivered(error):
         raise error
 
 
 def import_on_thread(module: str) -> None:
-    """Import a module on another thread, so that what a signal handler raises meanwhile is raised here. Local; blocks.
+    """Import a module on another thread, so that signal handlers' exceptions are raised here meanwhile. Local; blocks.
 
     An error of the import is left to the statement that imports the module next.
     """
@@ -164,7 +164,7 @@ def _on_unraisable(what: Any) -> None:
 
 
 def _signal_main_thread() -> None:
-    """Signal the main thread until it has raised what waits, however often the signal meets a finalizer again."""
+    """Signal the main thread until it has raised the waiting exceptions, even if finalizers swallow some signals."""
     main, pause = threading.main_thread().ident, _FIRST_PAUSE
     end = time.monotonic() + PATIENCE
     while _waiting:
@@ -178,7 +178,7 @@ def _signal_main_thread() -> None:
 
 
 def _deliver(number: int, frame: FrameType | None) -> None:
-    """Handle the signal: raise what waits, unless the finalizer that swallowed it is still running."""
+    """Handle the signal: raise a waiting exception, unless the finalizer that swallowed it is still running."""
     while frame is not None:
         if frame.f_code is _on_unraisable.__code__:
             return
@@ -189,7 +189,7 @@ def _deliver(number: int, frame: FrameType | None) -> None:
 
 
 def _is_raised(trace: TracebackType) -> bool:
-    """Return whether a `raise` statement of the program is where an exception comes from."""
+    """Return whether an exception comes from a `raise` statement of the program."""
     code, frame = trace.tb_frame.f_code, trace.tb_frame
     if trace.tb_lasti < 0 or frame.f_globals.get("__name__") == "asyncio.runners":
         return False
@@ -220,8 +220,8 @@ class _Action(ctypes.Structure):
 def end_at_second() -> None:
     """Have a second SIGINT end this process while the first one waits for an answer. Local, idempotent.
 
-    In an interactive session, which would lose more than it gains, and if the program handles SIGINT itself, nothing
-    is done. Else `signal.default_int_handler` is replaced, too: `asyncio.run` takes over SIGINT only from that.
+    Nothing is done in an interactive session, which would lose more than it gains, or if the program handles SIGINT
+    itself. Else `signal.default_int_handler` is replaced, too: `asyncio.run` takes over SIGINT only from that.
     """
     if threading.current_thread() is not threading.main_thread() or hasattr(sys, "ps1") or "IPython" in sys.modules:
         return

@@ -1,4 +1,4 @@
-"""What is made when it is first used: names of packages, so that programs load what they use, and values of objects."""
+"""Things made at first use: names of packages, so that programs load only what they use, and values of objects."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def later(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any],
 
     Args:
         package: dotted name.
-        homes: names, with blanks between them, by the modules that define them; a name that is a module of the package
-            itself stands behind the package's own name.
+        homes: names, separated by blanks, by the modules that define them; a name that is a module of the package
+            itself is listed under the package's own name.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
     namespace = vars(sys.modules[package])
@@ -40,10 +40,10 @@ def later(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any],
 
 @functools.cache
 def find(place: str) -> Any:
-    """Return what a module of an upper room defines, which is loaded now. Local.
+    """Return an object that a module of an upper room defines; the module is loaded now. Local.
 
     Args:
-        place: `module:name`.
+        place: name of the object, as `module:name`.
     """
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)
@@ -52,9 +52,9 @@ def find(place: str) -> Any:
 class ComputedOnce(functools.cached_property[T]):
     """A cached property that one thread computes while the others wait for its value. Local.
 
-    For values of which a second one would be wrong: memory whose address others keep, and results of collectives.
-    `functools.cached_property` lets every thread compute one since Python 3.12; before, it lets threads wait for each
-    other that ask different objects.
+    For values that must be unique: memory whose address others keep, and results of collectives.
+    `functools.cached_property` lets every thread compute one since Python 3.12; before, threads that read different
+    objects wait for each other.
 
     Example:
         >>> class Table:

@@ -1,10 +1,10 @@
 """The launcher that started this process, as environment variables describe it. Starts nothing.
 
-What a rank starts inherits these variables, and would take the place of the rank in its job. So a rank notes its
-process and its job in one more variable. Another process that finds the note, and the same job, is a child of that
-rank: it forgets the launcher, and is one rank of its own. A program that a rank executes in its own place (`os.exec`)
-has its process number, and is still the rank; so is what a shell between launcher and rank starts, for a shell notes
-nothing.
+A process that a rank starts inherits these variables, and would take the place of the rank in its job. So a rank notes
+its process and its job in one more variable. Another process that finds the note, and the same job, is a child of that
+rank: it forgets the launcher, and is a job of one rank. A program that a rank executes in its own place (`os.exec`)
+has its process number, and is still the rank; so is a process that a shell between launcher and rank starts, since a
+shell notes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gondwana.inputs import whole_number
 from gondwana.runtime.files import text_of
 
 NOTE = "GONDWANA_RANK_PROCESS"
-"""Names the variable with the process number of a rank and what identifies its job, for what the rank starts."""
+"""Name of the variable with the process number of a rank and the identity of its job, for the rank's children."""
 
 DAEMONS = ("prterun", "prted", "mpirun", "mpiexec", "orterun", "orted", "mpiexec.hydra", "hydra_pmi_proxy")
 """Names of processes of Open MPI and of Hydra (MPICH and others) that start ranks and live as long as these."""
@@ -31,16 +31,16 @@ _SETS = (
     *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP"),
     *("GONDWANA_BIND", "GONDWANA_STDIN", "GONDWANA_TERMINAL", "GONDWANA_TIMING"),
 )
-"""How the variables begin that a launcher, and `gondwana run`, set for one rank or one job alone."""
+"""Prefixes of variables that a launcher, or `gondwana run`, sets for one rank or one job alone."""
 
 _SETTINGS = ("OMPI_MCA_", "PMIX_MCA_", "OMPI_ALLOW_RUN_AS_ROOT")
-"""How variables begin that hold settings of users, and are to stay."""
+"""Prefixes of variables that hold settings of users, and are kept."""
 
 _JOBS = (
     *("PMIX_NAMESPACE", "PMI_FD", "PMI_PORT", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID", "FLUX_JOB_ID"),
     *("JSM_JOBID", "PALS_APID"),
 )
-"""Variables of which at least one differs between the jobs of a launcher that can meet."""
+"""Variables of which at least one differs between two jobs of a launcher that could be confused."""
 
 _VARIABLES = (
     # launcher, variable with the rank, variable with the number of ranks (empty: it has none)
@@ -64,9 +64,9 @@ class Launch(NamedTuple):
     """How this process was started.
 
     Args:
-        launcher: its name, for messages.
-        rank: the number of the process in the job.
-        size: how many processes were started; None where the launcher sets no such variable.
+        launcher: name of the launcher, for messages.
+        rank: number of the process in the job.
+        size: number of processes started; None if the launcher sets no such variable.
         wired: whether the launcher offers the connection (PMI or PMIx) through which MPI finds the other ranks.
     """
 
@@ -77,7 +77,7 @@ class Launch(NamedTuple):
 
 
 def launched_by() -> str | None:
-    """Return the name of the launcher that started this process, such as "srun", None if none did. Local.
+    """Return the name of the launcher that started this process, such as "srun", None if started without one. Local.
 
     Example:
         >>> import gondwana as gw
@@ -103,7 +103,7 @@ def detect(environment: Mapping[str, str] = os.environ) -> Launch | None:
             if tasks is not None and number == process and not any(name in environment for name in _WITHIN_STEPS):
                 return Launch("srun", number, tasks, wired=True)
             return Launch(name, number, whole_number(environment.get(size, "")) if size else None, wired=True)
-    # srun without PMI or PMIx: N processes that cannot find each other. Batch scripts are no steps.
+    # srun without PMI or PMIx: N processes that cannot find each other. A batch script is not a step.
     if process is not None and tasks is not None and tasks > 1:
         return Launch("srun", process, tasks, wired=False)
     return None
@@ -112,7 +112,7 @@ def detect(environment: Mapping[str, str] = os.environ) -> Launch | None:
 def enter() -> Launch | None:
     """Note that this process is a rank, or forget the launcher if it is a child of one; return its launch. Local.
 
-    To be called before anything else that asks for the launcher.
+    Call it before anything else asks for the launcher.
     """
     if _is_child(os.environ):
         forget()
@@ -124,7 +124,7 @@ def enter() -> Launch | None:
 
 
 def forget() -> None:
-    """Remove what the launcher has set from the environment of this process, which is no rank of its job. Local."""
+    """Remove the launcher's variables from the environment of this process, which is no rank of its job. Local."""
     alone = without(os.environ)
     for name in os.environ.keys() - alone.keys():
         del os.environ[name]
@@ -137,7 +137,7 @@ def in_step() -> bool:
 
 
 def without(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without what makes a process a rank of a job. Pure."""
+    """Return an environment without the variables that make a process a rank of a job. Pure."""
     return {
         name: value for name, value in environment.items() if not name.startswith(_SETS) or name.startswith(_SETTINGS)
     }
@@ -149,7 +149,7 @@ def _is_child(environment: Mapping[str, str]) -> bool:
     rank = whole_number(process)
     if rank is None or rank == os.getpid() or job != _job(environment):
         return False
-    # Jobs of Hydra may look alike: not if a launcher of its own stands between this process and the rank.
+    # Jobs of Hydra may look alike; with a launcher between this process and the rank it is another job.
     parent = os.getppid()
     while parent not in (0, rank):
         if name_of(parent) in DAEMONS:
@@ -166,9 +166,9 @@ def _job(environment: Mapping[str, str]) -> str:
 
 
 def left_over(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the variables of a launcher that is not there, such as those of a job that has ended. Local.
+    """Return the variables of a launcher that is gone, such as those of a job that has ended. Local.
 
-    Only what is certain: no descriptor where MPICH's launcher has one, no server of PMIx or none that listens here.
+    Only certain cases: no descriptor where MPICH's launcher has one, no server of PMIx or none that listens here.
     """
     if environment is os.environ and name_of(os.getppid()) in DAEMONS:
         return []  # the lists of sockets, which are read below, are long where ranks are many
@@ -193,22 +193,19 @@ def _listening() -> frozenset[int]:
 
 
 def name_of(process: int) -> str:
-    """Return the name of a process, "" if there is none. Local."""
+    """Return the name of a process, "" if it does not exist. Local."""
     return text_of(f"/proc/{process}/comm")
 
 
 def _parent_of(process: int) -> int:
-    """Return the process that has started another one, 0 if that is not known."""
+    """Return the parent of a process, 0 if unknown."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
     return 0
 
 
 def on_one_host(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a launcher says that it has started several ranks of Open MPI, all on this host. Local.
-
-    False where it does not say.
-    """
+    """Return whether a launcher says that it has started several ranks of Open MPI, all on this host. Local."""
     size = environment.get("OMPI_COMM_WORLD_SIZE", "")
     if size:  # mpirun, perhaps in an allocation of Slurm
         return size != "1" and environment.get("OMPI_COMM_WORLD_LOCAL_SIZE") == size

@@ -1,12 +1,12 @@
-"""Progress: whatever a rank does for others happens inside calls, at one of three levels.
+"""Progress: the work that a rank does for others inside its calls, at one of three levels.
 
 - *none*: queries and arithmetic.
 - *internal*: data and answers move, user code does not run. `advance`; what starting an operation does.
 - *user*: internal progress, then callbacks and remote procedure calls run. `progress`, and everything that waits:
   futures, signals, barriers, leaving the job.
 
-User code that progress runs (a callback) is restricted: it may start operations but not wait, since what it waits for
-may need the very progress that it holds up. Waiting there raises `ProgressError`.
+User code that progress runs (a callback) is restricted: it may start operations but not wait, since it might wait for
+the very progress that it holds up. Waiting there raises `ProgressError`.
 
 Where a program has tasks, their scheduler takes over all waiting (`suspend_by`): a wait then suspends the calling task.
 """
@@ -24,21 +24,21 @@ from gondwana.errors import GondwanaError
 from gondwana.runtime import cores, idle, tracing
 
 Poll = Callable[[], bool]
-"""Does whatever work there is, and returns whether there was any."""
+"""Does the available work, and returns whether it found any."""
 
 
 class Source(Protocol):
-    """What calls back when a condition has begun to hold, so that nobody has to poll it."""
+    """Calls back when a condition has begun to hold, so that nobody has to poll it."""
 
     def at_once(self, call: Callable[[Any], None]) -> None:
         """Register a call for that moment, in internal progress too."""
 
     def forget(self, call: Callable[[Any], None]) -> bool:
-        """Remove a registered call; return whether it was still to come."""
+        """Remove a registered call; return whether it was still pending."""
 
 
 class Scheduler(Protocol):
-    """What suspends tasks where they would wait."""
+    """Suspends tasks where they would wait."""
 
     def wait_until(
         self, ready: Callable[[], bool], what: str, timeout: float | None, source: Source | None, bell: bool
@@ -68,12 +68,12 @@ _moving = threading.Lock()
 
 
 class Flow:
-    """What progress knows of one thread.
+    """State of progress on one thread.
 
     Attributes:
-        depth: of the callbacks that it runs, one inside the other.
-        tasks: what the scheduler keeps of it; None: it has neither tasks nor waited for any.
-        calls: what remote calls keep of it; None: it has served none.
+        depth: nesting depth of the callbacks that it is running.
+        tasks: the scheduler's state of it; None: it has neither tasks nor waited for any.
+        calls: the remote calls' state of it; None: it has served none.
     """
 
     __slots__ = ("calls", "depth", "tasks")
@@ -90,11 +90,11 @@ class _Thread(threading.local):
 
 
 thread = _Thread()
-"""`thread.flow` is the calling thread's. One look-up finds all, since it costs as much as a call."""
+"""`thread.flow` belongs to the calling thread. One look-up finds all, since it costs as much as a call."""
 
 
 def place() -> tuple[int, int]:
-    """Where the calling thread is: in how many callbacks, and a number of the strand of tasks that runs, 0 for none."""
+    """Number of callbacks that the calling thread is in, and number of its strand of tasks, 0 for none."""
     flow = thread.flow
     in_program = flow.tasks is None or flow.tasks.current is flow.tasks.program
     return flow.depth, 0 if in_program else id(flow.tasks.current)
@@ -109,11 +109,11 @@ class ProgressError(GondwanaError, RuntimeError):
 
 
 def register(move: Poll, serve: Poll | None = None, under_way: Poll | None = None) -> None:
-    """Register a source of work that every later call with progress polls. Local.
+    """Register a source of work, polled by every later call with progress. Local.
 
     Args:
-        move: internal progress: it moves data and completes futures, and runs no user code.
-        serve: user-level progress: it runs user code, inside `callback()`.
+        move: internal progress: moves data and completes futures, and runs no user code.
+        serve: user-level progress: runs user code, inside `callback()`.
         under_way: returns whether there is work whose end only polls find, so that this rank must not sleep for long.
     """
     _movers.append(move)
@@ -127,19 +127,19 @@ def attend_by(serve: Poll) -> None:
     """Let waits call a function between their first rounds of progress. Local.
 
     Args:
-        serve: waits for about a microsecond for what other ranks send, and serves it as soon as it has come, which a
-            round of progress of all kinds takes as long to find; returns whether there was anything.
+        serve: waits about a microsecond for messages of other ranks, and serves one as soon as it has come; a round of
+            progress of all kinds takes as long to find one. Returns whether it served any.
     """
     _attention.serve = serve
 
 
 def account_for(unfinished: Callable[[], str | None]) -> None:
-    """Register a function that describes what was never completed, called when all ranks have finished. Local."""
+    """Register a function, called when all ranks have finished, that describes operations never completed. Local."""
     _accounts.append(unfinished)
 
 
 def unfinished() -> list[str]:
-    """Return descriptions of what this rank has started and not completed. Local."""
+    """Return descriptions of the operations that this rank has started and not completed. Local."""
     return [text for text in (account() for account in _accounts) if text]
 
 
@@ -183,7 +183,7 @@ def advance() -> bool:
     """Make internal progress: move data, run no user code. Local.
 
     Returns:
-        Whether anything was done.
+        Whether any work was done.
     """
     if not _moving.acquire(False):
         return False  # another thread makes progress
@@ -220,7 +220,7 @@ def progress() -> bool:
     internal progress only.
 
     Returns:
-        Whether anything was done.
+        Whether any work was done.
 
     Example:
         >>> import gondwana as gw
@@ -237,7 +237,7 @@ def serve_others() -> bool:
     """Make user-level progress without running other tasks of this rank. Local.
 
     Returns:
-        Whether anything was done.
+        Whether any work was done.
     """
     done = advance()
     if thread.flow.depth:
@@ -253,7 +253,7 @@ def serve_others() -> bool:
 
 
 def taken(queue: deque[_Item]) -> Iterator[_Item]:
-    """Yield what is in a queue now, one by one; other threads, and what is done with one, may take others. Local."""
+    """Yield the present items of a queue, one by one; other threads, and the consumer, may take some. Local."""
     with contextlib.suppress(IndexError):
         for _ in range(len(queue)):
             yield queue.popleft()
@@ -276,16 +276,17 @@ def wait_until(
     """Make user-level progress until a condition holds; other tasks of this rank run meanwhile. Local; blocks.
 
     Args:
-        ready: returns whether it holds; cheap, and makes no user-level progress itself.
-        what: what is waited for, for messages.
+        ready: returns whether the condition holds; cheap, and makes no user-level progress itself.
+        what: description of what is waited for, for messages.
         timeout: seconds; None: no limit.
         source: calls back when the condition begins to hold; None: `ready` is polled.
-        bell: whether what makes it hold happens on this rank or rings its bell, so that the rank may sleep meanwhile.
+        bell: whether the condition becomes true on this rank or by a ring of its bell, so that the rank may sleep
+            meanwhile.
         for_ranks: whether only the programs of other ranks make it hold, so that it never does once they have finished.
 
     Raises:
-        ProgressError: called inside a callback when the condition does not hold yet.
-        TimeoutError: it does not hold after `timeout` seconds.
+        ProgressError: called inside a callback while the condition does not hold yet.
+        TimeoutError: the condition does not hold after `timeout` seconds.
     """
     if ready():
         return

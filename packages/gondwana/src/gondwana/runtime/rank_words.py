@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 RANK = "gondwana.cli.rank"
-"""The module that a rank of `gondwana run` executes; words for it may follow that `quote` has made."""
+"""The module that a rank of `gondwana run` executes; words for it, made by `quote`, may follow."""
 
 _QUOTED, _PACKED = "--quoted", "--packed"
-"""What stands before the words of a rank's program if some of them are quoted, or instead of all of them."""
+"""The words before the words of a rank's program if some of them are quoted, or instead of all of them."""
 
 _MARK = "="
-"""Stands before a quoted word."""
+"""Prefix of a quoted word."""
 
 _VARIABLE = "GONDWANA_WORDS_{}"
 """The names of the variables with packed words, from 0 on."""
@@ -30,10 +30,10 @@ def quote(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     all words in one variable, whose length the system limits.
 
     Args:
-        words: what the program is to get.
+        words: words for the program.
 
     Returns:
-        What the rank gets instead, and the environment variables that belong to it: see `unquote`.
+        The words that the rank gets instead, and the environment variables that belong to them: see `unquote`.
     """
     special = ("-", ":", _MARK)
     if sum(len(os.fsencode(word)) + 1 for word in words) > _LONGEST:
@@ -49,7 +49,7 @@ def quote(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def unquote(words: Sequence[str], environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the words that `quote` was given; those that it has not made are returned as they are. Local."""
+    """Return the words that `quote` was given; other words are returned unchanged. Local."""
     if list(words[:1]) == [_QUOTED]:
         return [word.removeprefix(_MARK) for word in words[1:]]
     if list(words[:1]) != [_PACKED]:
@@ -69,7 +69,7 @@ def command(words: Sequence[str], environment: Mapping[str, str] = os.environ) -
 
 
 def forget_words() -> None:
-    """Remove from the environment what only carried the words of this process here. Local."""
+    """Remove the variables that only carried the words of this process here. Local."""
     for name in list(_packed(os.environ)):
         del os.environ[name]
 

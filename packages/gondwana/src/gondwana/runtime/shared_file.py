@@ -25,11 +25,11 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 class ForeignFileError(LookupError):
-    """There is another file where a shared file should be: the processes do not see each other's descriptors."""
+    """Another file is in the place of a shared file: the processes do not see each other's descriptors."""
 
 
 class SharedFile(NamedTuple):
-    """Where the file of a process can be opened; can be sent to others. The file exists while a process has it open."""
+    """The place where the file of a process can be opened. Can be sent to others; valid while a process has it open."""
 
     process: int
     descriptor: int
@@ -57,11 +57,11 @@ class SharedFile(NamedTuple):
         return f"/proc/{self.process}/fd/{self.descriptor}"
 
     def open(self) -> int:
-        """Open it, from any process of this host, and return the descriptor. Local.
+        """Open the file, from any process of this host, and return the descriptor. Local.
 
         Raises:
-            OSError: it cannot be opened.
-            ForeignFileError: it is another file.
+            OSError: the file cannot be opened.
+            ForeignFileError: the path leads to another file.
         """
         descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         if os.fstat(descriptor).st_ino != self.inode:
@@ -70,7 +70,7 @@ class SharedFile(NamedTuple):
         return descriptor
 
     def map(self, nbytes: int, *, offset: int = 0, huge: bool = False) -> npt.NDArray[np.uint8]:
-        """Map bytes of it, from any process of this host, as `map_shared` does. Local; errors as for `open`, too."""
+        """Map bytes of the file, from any process of this host: as `map_shared`, with the errors of `open`. Local."""
         descriptor = self.open()
         try:
             return map_shared(descriptor, nbytes, offset=offset, huge=huge)
@@ -95,10 +95,10 @@ def map_shared(descriptor: int, nbytes: int, *, offset: int = 0, huge: bool = Fa
     once for each segment, would soon have no descriptor left.
 
     Args:
-        descriptor: of the file; may be closed afterwards.
-        nbytes: how many.
-        offset: of the first one in the file. All views of the array returned refer to it (NumPy's `base`).
-        huge: ask for huge pages. The file starts at a multiple of `HUGE` then, without which it can have none.
+        descriptor: descriptor of the file; may be closed afterwards.
+        nbytes: number of bytes.
+        offset: offset of the first byte in the file. All views of the array returned refer to it (NumPy's `base`).
+        huge: ask for huge pages. The file then starts at a multiple of `HUGE`, which huge pages require.
 
     Raises:
         OSError: the system refuses.
@@ -108,12 +108,12 @@ def map_shared(descriptor: int, nbytes: int, *, offset: int = 0, huge: bool = Fa
     if huge:
         _c.munmap(address, length + HUGE)  # should another thread map something here now, the file is not aligned
         address = _mapped(-(-address // HUGE) * HUGE, length, descriptor)
-        _c.madvise(address, length, mmap.MADV_HUGEPAGE)  # a wish: what the system says to it does not matter
+        _c.madvise(address, length, mmap.MADV_HUGEPAGE)  # a wish: the system's answer does not matter
     return np.asarray(_Mapping(address, length, offset, nbytes))
 
 
 def _mapped(address: int | None, length: int, descriptor: int) -> int:
-    """Map a file from its start, at an address if that is free, and return where it is."""
+    """Map a file from its start, at an address if that is free, and return the address."""
     found: int = _c.mmap(address, length, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
     if found == _FAILED:
         number = ctypes.get_errno()
@@ -133,28 +133,28 @@ def private_memory(nbytes: int, offset: int) -> npt.NDArray[np.uint8]:
 
 
 def collapse(address: int, pages: int) -> int:
-    """Make pages of a mapped file huge, touched before or not, and keep what they hold. Local.
+    """Make pages of a mapped file huge, touched before or not, and keep their contents. Local.
 
-    Most systems give files in memory small pages, whatever is asked for (`shmem_enabled` is "never"). From version 6.1
+    Most systems give files in memory small pages, whatever is requested (`shmem_enabled` is "never"). From version 6.1
     on, Linux makes them huge on demand. All of it becomes resident, near the processor of this thread. Others that have
     mapped the file see huge pages too, if their mappings are aligned.
 
     Args:
-        address: of the first one, a multiple of `HUGE`.
-        pages: how many huge pages.
+        address: address of the first page, a multiple of `HUGE`.
+        pages: number of huge pages.
 
     Returns:
         0; or the number of the error with which the system left some of them small.
     """
     for page in range(address, address + pages * HUGE, HUGE):
-        ctypes.c_byte.from_address(page).value  # noqa: B018  # Linux refuses those of which nothing is resident
+        ctypes.c_byte.from_address(page).value  # noqa: B018  # Linux refuses pages of which no part is resident
     return ctypes.get_errno() if _c.madvise(address, pages * HUGE, _MADV_COLLAPSE) else 0
 
 
 def pages_of_arrays() -> dict[str, str]:
-    """Return which pages large arrays get here: "2 MiB", or "4 KiB" and why. Local; tries it.
+    """Return the page size of large arrays here: "2 MiB", or "4 KiB" and why. Local; tries it.
 
-    By whether a rank is alone on its node, with `private` memory, or has others beside it, with `shared` memory.
+    Keys: `private` memory, of a rank alone on its node, and `shared` memory, of a rank with others beside it.
     """
     settings = {name: text_of(f"/sys/kernel/mm/transparent_hugepage/{name}") for name in ("enabled", "shmem_enabled")}
     file = SharedFile.create("gondwana-pages", HUGE)

@@ -14,7 +14,7 @@ OF_TEAMS = (
     "gondwana.transfer.collectives.on_node:share",
     "gondwana.transfer.collectives.between_nodes:attach",
 )
-"""Functions of the upper rooms that every rank of a new team calls with it, in this order: they may be collective."""
+"""Functions of the upper rooms that every rank of a new team calls with it, in this order; they may be collective."""
 
 OF_THE_WORLD = (
     "gondwana.sync.delivery:connect",
@@ -35,7 +35,7 @@ _hooks: list[Callable[[Any], None]] = []
 
 
 def at_connect(hook: Callable[[Any], None]) -> None:
-    """Register `hook(world)`, which is local, to be called when the world has connected. Local."""
+    """Register `hook(world)`, a local function, to be called when the world has connected. Local."""
     _hooks.append(hook)
 
 

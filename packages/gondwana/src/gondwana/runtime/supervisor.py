@@ -30,7 +30,7 @@ import time
 from collections.abc import Sequence
 
 PATIENCE = 60.0
-"""Seconds that ranks have to stop after the last time that they were seen writing."""
+"""Seconds that ranks have to stop after they were last seen writing."""
 
 LONGEST = 600.0
 """Seconds that they have to stop even if they write all the time."""
@@ -39,7 +39,7 @@ MUCH = 1 << 20
 """Bytes between two looks that count as writing; what a rank prints does not."""
 
 ECHO = 0.5
-"""Seconds after a signal in which one more is no second one: timeout(1), for one, sends each of its signals twice."""
+"""Seconds after a signal in which another one does not count: timeout(1), for one, sends each of its signals twice."""
 
 OVERDUE = 60.0
 """Seconds after twice the time limit in which the job must have ended: ranks count anew when they are connected."""
@@ -53,49 +53,49 @@ NOTICES = (
     b"prterun has exited due to process rank ",
     b"prterun detected that one or more processes exited with non-zero status",
 )
-"""How the first line of a notice begins; what the launcher says of a rank that a signal has killed is none."""
+"""Beginnings of the first line of a notice; the launcher's words about a rank killed by a signal are not one."""
 
 REFUSAL = b"gondwana: error: "
 REPORTS = (b"[rank ", REFUSAL, b"gondwana: rank ", b"gondwana: where the ranks stand")
-"""How the lines begin in which a rank says why the job ends."""
+"""Beginnings of the lines in which a rank says why the job ends."""
 
 TIME_OVER = b"gondwana: where the ranks stand (the time limit of "
-"""How the report begins after which MPICH's launcher may end with the status of another rank."""
+"""Beginning of the report after which MPICH's launcher may end with the status of another rank."""
 
 RULE = 60
-"""Hyphens that the line above and below a notice has at least."""
+"""The fewest hyphens in the line above and below a notice."""
 
 LINES = 20
-"""Lines that a notice has at most."""
+"""The most lines of a notice."""
 
 KILLED = b"prterun noticed that process rank "
-"""How the first line of what the launcher says of a rank begins that a signal has ended."""
+"""Beginning of the first line of the launcher's words about a rank that a signal has ended."""
 
 SESSIONS = "PRTE_MCA_prte_local_tmpdir_base"
-"""Names the variable with the folder in which Open MPI's launcher makes the one of its job.
+"""Name of the variable with the folder in which Open MPI's launcher makes the folder of its job.
 
-It calls that by its process number alone, and does not start where a killed job of that number has left one behind.
+The latter is named by its process number alone; a folder left by a killed job of that number prevents the start.
 """
 
 MEMORY = "OMPI_MCA_btl_sm_backing_directory"
-"""Names the variable with the folder of the files through which Open MPI's ranks of one host exchange messages.
+"""Name of the variable with the folder of the files through which Open MPI's ranks of one host exchange messages.
 
-Ranks that are ended leave them there, one each, so a job has a folder of its own, which goes with it.
+Ranks that are killed leave one file each there, so a job has its own folder, which is removed with it.
 """
 
 SHARED_MEMORY = "/dev/shm/."
-"""The value that asks for such a folder in Open MPI's default; `/.` at its end asks for one in another place."""
+"""The value that asks for such a folder in Open MPI's default place; `/.` at its end asks for one in another place."""
 
 STDIN, TIMED_OUT, _TRACE, _PARTS = "GONDWANA_STDIN", 124, "GONDWANA_TRACE", ".parts"
-"""As in `gondwana.runtime`: `beginning`, `watching.watchdog` and `tracing`, which this process does without."""
+"""As in `gondwana.runtime`: `beginning`, `watching.watchdog` and `tracing`, which this process does not import."""
 
 DRAIN = 2.0
 """Seconds to wait, after the launcher has ended, for errors of processes that it has left behind."""
 
-_STRAY = b"\0"  # what prterun 5.0.11 prints behind its last notice, before or after what a rank says
+_STRAY = b"\0"  # prterun 5.0.11 prints it after its last notice, before or after the words of a rank
 
 _LOOK, _RANKS = 0.25, (b"PMIX_RANK=", b"PMI_RANK=")
-_NOTE = b"GONDWANA_RANK_PROCESS="  # as in `gondwana.runtime.launcher`: what a rank has started has it
+_NOTE = b"GONDWANA_RANK_PROCESS="  # as in `gondwana.runtime.launcher`: children of a rank have it
 _PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None)
@@ -112,7 +112,7 @@ class Errors:
         self.time_is_over = False
 
     def pass_on(self, data: bytes) -> bytes:
-        """Return what can be printed now: all but what is, or may become, a notice. Local."""
+        """Return the data that can be printed now: all but what is, or may become, a notice. Local."""
         passed = b""
         for piece in data.splitlines(keepends=True):
             if self._line:  # its start has been passed on
@@ -132,7 +132,7 @@ class Errors:
         return passed
 
     def end(self) -> bytes:
-        """Return what is to be printed when no more data will come; notices only if no rank has reported. Local."""
+        """Return the data to print when no more will come; notices only if no rank has reported. Local."""
         held = b"" if self._notices and not self._held.strip(_STRAY) else self._held
         return held + (b"" if self.status else self._notices)
 
@@ -158,11 +158,11 @@ class Errors:
 
 
 class Supervisor:
-    """A job and what is asked of it. Local; starts the launcher.
+    """A job, its process and its signals. Local; starts the launcher.
 
     Args:
         command: the launcher with its arguments.
-        end_signal: what makes it end the job.
+        end_signal: signal that makes the launcher end the job.
         patience: seconds, see `PATIENCE`.
     """
 
@@ -192,7 +192,7 @@ class Supervisor:
         self._errors.start()
 
     def prepare(self) -> list[str]:
-        """Make what the launcher and the ranks get from here, and return the folders to remove. Local."""
+        """Make the folders for the launcher and the ranks, and return those to remove. Local."""
         number = _readable_by_others()
         os.environ[STDIN] = f"/proc/{os.getpid()}/fd/{number} {os.fstat(number).st_ino}"
         sessions = "" if os.environ.get(SESSIONS) else _make_folder(os.environ.get("TMPDIR", "/tmp"), SESSIONS)
@@ -222,7 +222,7 @@ class Supervisor:
         return 0 if found is None else found.si_signo
 
     def _stop(self, number: int) -> None:
-        """Ask the ranks to stop; at the second time, or if none of them handles that, end the job."""
+        """Ask the ranks to stop; at the second request, or if none of them handles SIGTERM, end the job."""
         now = time.monotonic()
         if self._asked:
             if now > self._asked_at + ECHO:
@@ -240,7 +240,7 @@ class Supervisor:
         )
 
     def ask(self, number: int) -> bool:
-        """Send a signal to the ranks that handle SIGTERM, and return whether there are any. Local."""
+        """Send a signal to the ranks that handle SIGTERM, and return whether any do. Local."""
         ranks = [pid for pid in descendants(self._job) if _is_rank(pid) and _handles(pid, signal.SIGTERM)]
         for pid in ranks:
             with contextlib.suppress(ProcessLookupError):
@@ -263,7 +263,7 @@ class Supervisor:
             self._end()
 
     def _keep_time_limit(self, now: float) -> None:
-        """Let stopped processes of the job go on, so that they find the time to be over; at last end the job."""
+        """Continue stopped processes of the job, so that they notice that the time is over; finally end the job."""
         self._continue_at = now + _LOOK
         for pid in (self._job, *descendants(self._job)):
             if _is_stopped(pid):
@@ -275,7 +275,7 @@ class Supervisor:
             self._end()
 
     def _end(self) -> None:
-        """Have the launcher end the job, and if it was asked to before, kill everything."""
+        """Have the launcher end the job; if that was requested before, kill everything."""
         if self._ended:
             for pid in descendants(self._job):
                 with contextlib.suppress(ProcessLookupError):
@@ -284,7 +284,7 @@ class Supervisor:
         self._ended, self._deadline = True, time.monotonic() + KILL_AFTER
 
     def _status(self, status: int) -> int:
-        """Return the status of the job: that of the launcher, but of a signal if one has stopped the job."""
+        """Return the status of the job: the launcher's, or that of a signal if one has stopped the job."""
         if self._timed_out or (status and self._printed.time_is_over):
             return TIMED_OUT
         if self._asked and (self._ended or status in (0, 128 + signal.SIGTERM)):
@@ -296,10 +296,10 @@ class Supervisor:
 
 
 def merge_trace(environment: dict[str, str]) -> None:
-    """Make the trace of a job that has ended before its ranks could. Local; blocks.
+    """Make the trace of a job that ended before its ranks could make it. Local; blocks.
 
     Args:
-        environment: of the job.
+        environment: environment of the job.
     """
     file = environment.pop(_TRACE, "")
     if not file or not os.path.isdir(file + _PARTS):
@@ -310,10 +310,10 @@ def merge_trace(environment: dict[str, str]) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the children of a process, their children, and so on, also those in groups of their own. Local.
+    """Return all descendants of a process, also those in process groups of their own. Local.
 
     Args:
-        pid: the process; if there is none, it has no children.
+        pid: the process; without one, the list is empty.
     """
     found: list[int] = []
     with contextlib.suppress(OSError):
@@ -329,7 +329,7 @@ def end_with_parent(number: int) -> None:
 
 
 def _memory_folder() -> str:
-    """Make the folder for files in memory, if it is asked for; return "" if not."""
+    """Make the folder for files in memory, if requested; return "" if not."""
     place = os.environ.get(MEMORY, "")
     return _make_folder(place, MEMORY) if place.endswith("/.") else ""
 
@@ -338,14 +338,14 @@ def _make_folder(place: str, variable: str) -> str:
     folder = os.path.join(place, f"gondwana-{os.getpid()}-{time.time_ns():x}")
     try:
         os.mkdir(folder, 0o700)
-    except OSError:  # the launcher says what is wrong, or does without it
+    except OSError:  # the launcher reports the problem, or runs without the folder
         return ""
     os.environ[variable] = folder
     return folder
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder of the job, which a launcher or ranks that were ended have left full."""
+    """Remove a folder of the job; a launcher or ranks that were killed have left files in it."""
     if not folder:
         return
     try:
@@ -378,12 +378,12 @@ def _start(command: Sequence[str], mask: set[int] | set[signal.Signals], end_sig
 
 
 def _readable_by_others() -> int:
-    """Return a descriptor of what is on standard input that another process of the job can open, and read."""
+    """Return a descriptor of standard input that another process of the job can open and read."""
     if not os.isatty(0):
         with contextlib.suppress(OSError):
             os.close(os.open("/proc/self/fd/0", os.O_RDONLY | os.O_NONBLOCK))
             return 0
-    # A terminal, a socket, or a file of somebody else.
+    # A terminal, a socket, or a file of another user.
     signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # reading in the background is an error then
     source, sink = os.pipe()
     threading.Thread(target=_pump, args=(sink,), daemon=True).start()
@@ -391,7 +391,7 @@ def _readable_by_others() -> int:
 
 
 def _pump(sink: int) -> None:
-    """Pass on standard input to a pipe until its end. Whenever the job is in the background, the terminal waits."""
+    """Copy standard input to a pipe until its end. While the job is in the background, the terminal waits."""
     while True:
         try:
             data = os.read(0, 1 << 16)
@@ -426,13 +426,13 @@ def _is_rule(line: bytes) -> bool:
 
 
 def _is_notice(text: bytes) -> bool:
-    """Return whether a text that may be a notice has all of it."""
+    """Return whether a possible notice is complete."""
     lines = text.split(b"\n")
     return len(lines) > 3 and lines[-1] == b"" and _is_rule(lines[-2])
 
 
 def _without_stray(text: bytes) -> bytes:
-    """Return a text at the start of a line without what the launcher has put before the words of a rank."""
+    """Return a text at the start of a line without the launcher's stray bytes before the words of a rank."""
     rest = text.lstrip(_STRAY)
     return rest if rest.startswith(REPORTS) else text
 
@@ -449,7 +449,7 @@ def _may_be_notice(text: bytes) -> bool:
 
 
 def _is_rank(pid: int) -> bool:
-    """Whether a process was started as a rank, and not by one."""
+    """Whether a process is a rank itself, not a child of one."""
     words = _read(f"/proc/{pid}/environ").split(b"\0")
     by = next((word.removeprefix(_NOTE).split()[0] for word in words if word.startswith(_NOTE)), b"%d" % pid)
     return any(word.startswith(_RANKS) for word in words) and by == b"%d" % pid
@@ -460,7 +460,7 @@ def _is_stopped(pid: int) -> bool:
 
 
 def _time_limit() -> float:
-    """The seconds that the ranks may take, which check what they are given; infinite if there is no limit."""
+    """The seconds that the ranks may take, which check the value themselves; infinite if there is no limit."""
     try:
         limit = float(os.environ.get("GONDWANA_TIME_LIMIT") or "inf")
     except ValueError:
@@ -483,7 +483,7 @@ def _written(pids: Sequence[int]) -> int:
 
 
 def _read(path: str) -> bytes:
-    """Return the contents of a file, b"" if there is none or it is not for us."""
+    """Return the contents of a file, b"" if it is missing or not readable."""
     with contextlib.suppress(OSError), open(path, "rb") as file:
         return file.read()
     return b""

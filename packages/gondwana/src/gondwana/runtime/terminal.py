@@ -1,4 +1,4 @@
-"""What a job shows on a terminal: the width of it, and how far long work is.
+"""Output of a job on a terminal: its width, and progress of long work.
 
 MPI's launcher is between a rank and the terminal, so `gondwana run` describes it.
 """
@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 from gondwana.inputs import whole_number
 
 VARIABLE = "GONDWANA_TERMINAL"
-"""Columns of the terminals behind stdout and stderr of ``gondwana run``, as in "120,0"; 0: there is none."""
+"""Variable with the columns of the terminals behind stdout and stderr of ``gondwana run``: "120,0"; 0: none."""
 
 Stream = Literal["stdout", "stderr"]
 _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
@@ -25,7 +25,7 @@ _INTERVAL = 0.2
 
 
 def describe() -> str:
-    """Return the value that the launcher of a job gives its ranks in ``VARIABLE``. Local."""
+    """Return the value of ``VARIABLE`` that the launcher of a job gives its ranks. Local."""
     return ",".join(str(columns(stream) or 0) for stream in _STREAMS)
 
 
@@ -46,7 +46,7 @@ class Ranked(Protocol):
 
     @property
     def rank(self) -> int:
-        """Which rank this process is; 0 shows the bar."""
+        """The rank of this process; rank 0 shows the bar."""
 
 
 class ProgressBar:
@@ -56,10 +56,10 @@ class ProgressBar:
     costs next to nothing between two refreshes, so it may be called at each step.
 
     Args:
-        team: its rank 0 shows the bar.
-        label: what is done, at the left of the bar.
+        team: team whose rank 0 shows the bar.
+        label: name of the work, at the left of the bar.
         total: steps of the whole work.
-        done: steps done before; if that is all of them, there is no bar.
+        done: steps done before; if all of them, there is no bar.
         transient: whether the bar disappears at the end.
 
     Example:
@@ -92,7 +92,7 @@ class ProgressBar:
 
         Args:
             done: steps done.
-            speed: the current one with its unit, at the right of the bar.
+            speed: current speed with its unit, at the right of the bar.
         """
         if self._bar is None:
             return

@@ -22,7 +22,7 @@ _FIELDS = {types.float64: (52, 1023), types.float32: (23, 127)}
 """Bits of the fraction of a float, and bias of its exponent."""
 _LOG2_E = 1.4426950408889634
 _LN_2, _REST_OF_LN_2 = float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45")
-"""ln 2: with so many zeros at the end that its product with n is exact, and what is missing."""
+"""ln 2: with enough zeros at the end that its product with n is exact, and the rest."""
 _SINGLE_LN_2, _REST_OF_SINGLE_LN_2 = float.fromhex("0x1.62e400p-1"), float.fromhex("0x1.7f7d1cp-20")
 _ROUNDER, _SINGLE_ROUNDER = 1.5 * 2.0**52 + 2046.0, 1.5 * 2.0**23 + 254.0
 """Added to n, this rounds it to an integer, and leaves n and twice the bias of exponents in the lowest bits."""

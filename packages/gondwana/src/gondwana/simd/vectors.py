@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 WIDTHS = (2, 4, 8, 16)
-"""How many elements a vector may have."""
+"""The legal numbers of elements of a vector."""
 DTYPES = ("float64", "float32", "int64", "int32", "uint64", "uint32", "int16", "uint16")
-"""What they may be."""
+"""The legal dtypes of elements."""
 
 
 def _error() -> RuntimeError:
@@ -48,7 +48,7 @@ class Vector:
     def sum(self) -> float:
         """Return the sum of the elements. Local; in compiled code only.
 
-        It is that of the two halves, each added up in the same way: of four elements (a + b) + (c + d).
+        It is the sum of the two halves, each added up in the same way: of four elements (a + b) + (c + d).
         """
         raise _error()
 
@@ -75,7 +75,7 @@ def load(array: Any, start: Any, width: int) -> Vector:
     """Return consecutive elements of an array. Local; in compiled code only.
 
     Args:
-        array: one of NumPy with one axis, or one of Gondwana; neighbours along its last axis adjacent in memory.
+        array: array of NumPy with one axis, or of Gondwana; neighbours along its last axis are adjacent in memory.
         start: index of the first element; for Gondwana's arrays in the coordinates of the domain, also a point.
         width: 2, 4, 8 or 16, a constant.
     """
@@ -88,7 +88,7 @@ def store(array: Any, start: Any, vector: Vector) -> None:
     Args:
         array: as for `load`, of the dtype of the vector.
         start: index of the first element.
-        vector: what to write.
+        vector: the elements.
     """
     raise _error()
 
@@ -97,7 +97,7 @@ def gather(array: Any, indices: Vector) -> Vector:
     """Return the elements of an array at some indices. Local; in compiled code only.
 
     Args:
-        array: one of NumPy with one axis, without gaps.
+        array: array of NumPy with one axis, without gaps.
         indices: integers, from zero.
     """
     raise _error()
@@ -107,9 +107,9 @@ def scatter(array: Any, indices: Vector, vector: Vector) -> None:
     """Write the elements of a vector at some indices; of equal ones the last counts. Local; in compiled code only.
 
     Args:
-        array: one of NumPy with one axis, without gaps, of the dtype of the vector.
+        array: array of NumPy with one axis, without gaps, of the dtype of the vector.
         indices: integers, from zero, as many as the vector has elements.
-        vector: what to write.
+        vector: the elements.
     """
     raise _error()
 
@@ -128,8 +128,8 @@ def fma(a: Any, b: Any, c: Any) -> Vector:
 def exp(x: Any) -> Vector:
     """Return e to the power of floats. Local; in compiled code only.
 
-    Results have an error below 1 unit in the last place, also where they are subnormal. Like the other operations it
-    does not depend on the width or on what the other elements are. Infinities and NaN give what `math.exp` gives; too
+    Results have an error below 1 unit in the last place, also if they are subnormal. Like the other operations it
+    does not depend on the width or on the other elements. Infinities and NaN give the results of `math.exp`; too
     large numbers give infinity.
 
     Args:
@@ -141,7 +141,7 @@ def exp(x: Any) -> Vector:
 def minimum(left: Any, right: Any) -> Vector:
     """Return the lesser elements of two vectors, or of a vector and a number. Local; in compiled code only.
 
-    Where one of them is a NaN it is that of `left`, as for Python's `min`.
+    If one of them is a NaN the result is the element of `left`, as for Python's `min`.
     """
     raise _error()
 
@@ -149,13 +149,13 @@ def minimum(left: Any, right: Any) -> Vector:
 def maximum(left: Any, right: Any) -> Vector:
     """Return the greater elements of two vectors, or of a vector and a number. Local; in compiled code only.
 
-    Where one of them is a NaN it is that of `left`, as for Python's `max`.
+    If one of them is a NaN the result is the element of `left`, as for Python's `max`.
     """
     raise _error()
 
 
 def prefetch(array: Any, start: Any) -> None:
-    """Ask for the cache line of an element that will be read soon. Local; in compiled code only.
+    """Request the cache line of an element that will be read soon. Local; in compiled code only.
 
     Nothing depends on it, so `start` may be outside of the array.
 

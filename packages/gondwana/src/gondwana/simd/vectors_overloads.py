@@ -57,7 +57,7 @@ def _vector_type(dtype: Any, width: Any) -> VectorType:
 
 
 def _check_array(name: str, array: Any, start: Any) -> None:
-    """Refuse what is no array with neighbours adjacent in memory, or an index that it does not have."""
+    """Refuse arrays whose neighbours are not adjacent in memory, or an index that they do not have."""
     if isinstance(array, ViewType):
         if array.unit != array.ndim - 1 or array.scaled:
             raise TypingError(f"{name} takes an array whose last axis is contiguous, not {array}")
@@ -75,7 +75,7 @@ def _check_row(name: str, array: Any) -> None:
 
 
 def _check_written(name: str, array: Any, vector: Any) -> None:
-    """Refuse to write into an array what it cannot hold."""
+    """Refuse to write elements of another dtype into an array."""
     if not isinstance(vector, VectorType):
         raise TypingError(f"{name} takes a vector, not {vector}")
     if array.readonly if isinstance(array, ViewType) else not array.mutable:
@@ -121,7 +121,7 @@ def _lanes(kind: VectorType) -> list[Any]:
 
 
 def _spread(context: Any, builder: Any, kind: VectorType, value: Any) -> Any:
-    """A vector that has a value in each element."""
+    """A vector with a value in each element."""
     vector = ir.Constant(context.get_value_type(kind), ir.Undefined)
     for lane in _lanes(kind):
         vector = builder.insert_element(vector, value, lane)
@@ -292,7 +292,7 @@ def _overload_prefetch(array: Any, start: Any) -> Any:
 
 
 _Emit = Callable[..., Any]
-"""From a builder, the type of a vector and operands to the result: two LLVM values of its type or of its elements."""
+"""A function of a builder, the type of a vector and operands: two LLVM values of its type or of its elements."""
 
 
 def _common(name: str, kinds: tuple[Any, ...]) -> Any:
@@ -340,7 +340,7 @@ def _define_operator(symbol: Callable[..., Any], name: str, emit: _Emit, *, floa
 
 
 def _instruction(name: str) -> _Emit:
-    """The instruction of this name, of floats that with f before it."""
+    """The instruction of this name; for floats that with f before it."""
 
     def emit(builder: Any, kind: VectorType, *operands: Any) -> Any:
         return getattr(builder, f"f{name}" if kind.is_float else name)(*operands)

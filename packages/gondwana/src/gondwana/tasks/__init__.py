@@ -1,4 +1,4 @@
-"""Tasks: of a rank, on other ranks, and what they wait for."""
+"""Tasks of a rank, tasks on other ranks, and the objects that they wait for."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Coroutines of asyncio in tasks. The other way round a coroutine awaits a task as any future."""
+"""Coroutines of asyncio in tasks. In the other direction a coroutine awaits a task as any future."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gondwana.tasks.task import Task, sleep
 T = TypeVar("T")
 
 _LONGEST_PAUSE = 1e-3
-"""Between two polls of a loop in which nothing is due [s]."""
+"""Longest pause between two polls of a loop in which nothing is due [s]."""
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
     """Start a coroutine of asyncio and return the future of its result. Local; does not wait.
 
-    Inside a running loop of this thread it runs there. Otherwise it runs in a loop of its own, in a task, and other
-    tasks run while it awaits something.
+    Inside a running loop of this thread it runs there. Otherwise it runs in its own loop, in a task, and other tasks
+    run while it awaits something.
 
     Args:
-        coroutine: what an `async def` function returns.
+        coroutine: result of an `async def` function.
 
     Example:
         >>> import asyncio
@@ -74,7 +74,7 @@ def _run_in_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def _round(loop: asyncio.AbstractEventLoop, running: asyncio.Task[Any]) -> bool:
-    """Run what is due now in a loop; return whether a coroutine has ended."""
+    """Run the callbacks that are due in a loop; return whether a coroutine has ended."""
     if not running.done():
         loop.call_soon(loop.stop)
         loop.run_forever()

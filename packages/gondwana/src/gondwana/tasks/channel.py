@@ -1,4 +1,4 @@
-"""Channels: queues through which the tasks of a thread hand over items, and wait for each other."""
+"""Channels: queues through which the tasks of a thread pass items, and wait for each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ChannelClosed(GondwanaError, ValueError):  # noqa: N818 - the usual end of
 
 
 class Waiter(Protocol):
-    """Who waits at a channel: a strand, or one of the cases that a strand has selected."""
+    """A waiter at a channel: a strand, or one of the cases that a strand has selected."""
 
     item: Any
     error: BaseException | None
@@ -33,14 +33,14 @@ class Channel(Generic[T]):
     """A queue of items between tasks of one thread. Local.
 
     `put` waits while the channel is full, `take` and `peek` while it is empty; other tasks run meanwhile. Items leave
-    in the order in which they have come, and whoever waits is served in the order of waiting. With capacity 0 each
+    in which they have come, and waiters are served in the order of waiting. With capacity 0 each
     `put` waits until a `take` has its item.
 
-    After `close`, puts raise `ChannelClosed`; what is in the channel can still be taken, then `take` raises it too, and
+    After `close`, puts raise `ChannelClosed`; items in the channel can still be taken, then `take` raises it too, and
     iteration ends. As a context manager a channel is closed at the end. All its tasks belong to one thread.
 
     Args:
-        capacity: items that it holds; None: any number.
+        capacity: number of items that it holds; None: any number.
 
     Raises:
         UsageError: `capacity` is negative or not a whole number.
@@ -60,7 +60,7 @@ class Channel(Generic[T]):
     __slots__ = ("_closed", "_items", "_keep", "_limit", "_next", "_peekers", "_putters", "_room", "_takers")
 
     local = True
-    """Only tasks of this rank wake those that wait."""
+    """Only tasks of this rank wake its waiters."""
 
     def __init__(self, capacity: int | None = 0) -> None:
         if capacity is not None and (not isinstance(capacity, int) or capacity < 0):
@@ -68,25 +68,25 @@ class Channel(Generic[T]):
         self._items: deque[T] = deque()
         self._keep, self._next = self._items.append, self._items.popleft
         self._limit = sys.maxsize if capacity is None else capacity
-        self._room = self._limit  # or -1 where a put must do more than append
+        self._room = self._limit  # or -1 if a put must do more than append
         self._takers: deque[Waiter] = deque()
         self._putters: deque[Waiter] = deque()
         self._peekers: deque[Waiter] = deque()
         self._closed = False
 
-    # -- the three verbs: their first lines are all that happens where nobody waits -----------------------------------
+    # -- the three verbs: their first lines are all that happens if nobody waits --------------------------------------
 
     def put(self, item: T, timeout: float | None = None) -> None:
         """Append an item; wait while the channel is full. Blocks; user-level progress.
 
         Args:
-            item: what is handed over, as it is.
+            item: the item, passed without a copy.
             timeout: seconds; None: no limit.
 
         Raises:
             ChannelClosed: the channel is closed, perhaps while this waited.
             TimeoutError: the channel is still full after `timeout` seconds; the item is not in it.
-            ProgressError: called inside a callback when the channel is full.
+            ProgressError: called inside a callback while the channel is full.
         """
         if self._takers or len(self._items) >= self._room:
             if not self._offer(item):
@@ -95,15 +95,15 @@ class Channel(Generic[T]):
             self._keep(item)
 
     def take(self, timeout: float | None = None) -> T:
-        """Remove the first item and return it; wait while there is none. Blocks; user-level progress.
+        """Remove the first item and return it; wait while the channel is empty. Blocks; user-level progress.
 
         Args:
             timeout: seconds; None: no limit.
 
         Raises:
             ChannelClosed: the channel is closed and empty.
-            TimeoutError: there is still no item after `timeout` seconds.
-            ProgressError: called inside a callback when there is no item.
+            TimeoutError: no item arrived within `timeout` seconds.
+            ProgressError: called inside a callback while the channel is empty.
         """
         if self._items:
             item = self._next()
@@ -116,7 +116,7 @@ class Channel(Generic[T]):
         return cast(T, self._wait(self._takers, timeout))
 
     def peek(self, timeout: float | None = None) -> T:
-        """Return the first item and leave it there; wait while there is none. Blocks. See `take`."""
+        """Return the first item and leave it there; wait while the channel is empty. Blocks. See `take`."""
         if self._items:
             return self._items[0]
         if self._putters:
@@ -137,7 +137,7 @@ class Channel(Generic[T]):
         return True
 
     def take_nowait(self, default: Any = None) -> T | Any:
-        """Remove the first item and return it, or return `default` if there is none. Local; does not wait.
+        """Remove the first item and return it, or return `default` if the channel is empty. Local; does not wait.
 
         Raises:
             ChannelClosed: the channel is closed and empty.
@@ -159,7 +159,7 @@ class Channel(Generic[T]):
 
     @property
     def closed(self) -> bool:
-        """Whether the channel is closed; there may still be items in it. Local."""
+        """Whether the channel is closed; it may still contain items. Local."""
         return self._closed
 
     @property
@@ -201,14 +201,14 @@ class Channel(Generic[T]):
         limit = "any number of items" if self._limit == sys.maxsize else f"capacity {self._limit}"
         return f"<Channel of {limit}, {'closed, ' if self._closed else ''}{len(self._items)} in it>"
 
-    # -- who waits ---------------------------------------------------------------------------------------------------
+    # -- waiters ------------------------------------------------------------------------------------------------------
 
     def enter(self, waiter: Waiter, *, puts: bool) -> None:
         """Let a case of a selection wait at this channel. Local; for `select`."""
         (self._putters if puts else self._takers).append(waiter)
 
     def forget(self, strand: Waiter) -> bool:
-        """Remove who waits at this channel; return whether it was still waiting. Local; for the scheduler."""
+        """Remove a waiter from this channel; return whether it was still waiting. Local; for the scheduler."""
         for waiters in (self._takers, self._putters, self._peekers):
             if strand in waiters:
                 waiters.remove(strand)
@@ -230,7 +230,7 @@ class Channel(Generic[T]):
             me.item = None
 
     def _offer(self, item: T) -> bool:
-        """Give an item to who has waited longest, or keep it if there is room; return whether."""
+        """Give an item to the longest waiter, or keep it if it fits; return whether either was possible."""
         if self._closed:
             raise self._closed_error()
         if self._takers:
@@ -245,7 +245,7 @@ class Channel(Generic[T]):
         return True
 
     def _show(self, item: T) -> None:
-        """Let all who peek have a look at an item."""
+        """Give an item to all who peek."""
         self._room = self._limit
         while self._peekers:
             peeker = self._peekers.popleft()
@@ -253,14 +253,14 @@ class Channel(Generic[T]):
             peeker()
 
     def _from_putter(self) -> T:
-        """Return the item of who has waited longest to put one, which is done then."""
+        """Return the item of the longest waiting `put`, which then ends."""
         putter = self._putters.popleft()
         item: T = putter.item
         putter()
         return item
 
     def _admit(self) -> None:
-        """Keep the item of who has waited longest, since one has been taken."""
+        """Keep the item of the longest waiting `put`, since one has been taken."""
         self._keep(self._from_putter())
 
     def _refuse_closed(self) -> None:

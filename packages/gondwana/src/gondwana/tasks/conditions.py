@@ -13,18 +13,18 @@ from gondwana.tasks import scheduler
 
 
 class _Waiting:
-    """A queue of strands that wait for the same."""
+    """A queue of strands that wait for the same event."""
 
     __slots__ = ("_waiters",)
 
     local = True
-    """Only tasks of this rank wake those that wait."""
+    """Only tasks of this rank wake its waiters."""
 
     def __init__(self) -> None:
         self._waiters: deque[scheduler.Strand] = deque()
 
     def forget(self, strand: scheduler.Strand) -> bool:
-        """Remove who waits; return whether it was still waiting. Local; for the scheduler."""
+        """Remove a waiter; return whether it was still waiting. Local; for the scheduler."""
         waiting = strand in self._waiters
         if waiting:
             self._waiters.remove(strand)
@@ -64,26 +64,26 @@ class Condition(_Waiting):
             timeout: seconds; None: no limit.
 
         Raises:
-            TimeoutError: there was none after `timeout` seconds.
+            TimeoutError: no notification came within `timeout` seconds.
             ProgressError: called inside a callback.
         """
         self._pause(timeout)
 
     def wait_for(self, holds: Callable[[], object], timeout: float | None = None) -> None:
-        """Wait until something holds, which is looked at now and after each notification. Arguments as for `wait`."""
+        """Wait until `holds()` is true, checked now and after each notification. Arguments as for `wait`."""
         end = None if timeout is None else time.monotonic() + timeout
         while not holds():
             self._pause(None if end is None else max(0.0, end - time.monotonic()))
 
     def notify(self, n: int = 1) -> int:
-        """Wake the tasks that have waited longest, at most `n`; return how many. Local; does not wait."""
+        """Wake the tasks that have waited longest, at most `n`; return their number. Local; does not wait."""
         count = min(n, len(self._waiters))
         for _ in range(count):
             self._waiters.popleft()()
         return count
 
     def notify_all(self) -> int:
-        """Wake all tasks that wait; return how many. Local; does not wait."""
+        """Wake all waiting tasks; return their number. Local; does not wait."""
         return self.notify(len(self._waiters))
 
     def __repr__(self) -> str:
@@ -91,12 +91,12 @@ class Condition(_Waiting):
 
 
 class Semaphore(_Waiting):
-    """A number of permits, of which tasks of a thread hold one each. Local.
+    """A number of permits, each held by at most one task of a thread. Local.
 
     Tasks get them in the order in which they asked. It is a context manager.
 
     Args:
-        permits: how many tasks may hold one at a time.
+        permits: number of tasks that may hold one at a time.
 
     Raises:
         UsageError: `permits` is negative or not a whole number.
@@ -118,20 +118,20 @@ class Semaphore(_Waiting):
         self.permits = permits
 
     def acquire(self, timeout: float | None = None) -> None:
-        """Take a permit; wait while there is none. Blocks; user-level progress.
+        """Take a permit; wait while none is free. Blocks; user-level progress.
 
         Args:
             timeout: seconds; None: no limit.
 
         Raises:
-            TimeoutError: there was none after `timeout` seconds.
-            ProgressError: called inside a callback when there is none.
+            TimeoutError: no permit was free within `timeout` seconds.
+            ProgressError: called inside a callback while no permit is free.
         """
         if not self.try_acquire():
             self._pause(timeout)
 
     def try_acquire(self) -> bool:
-        """Take a permit if there is one; return whether there was. Local; does not wait."""
+        """Take a permit if one is free; return whether one was. Local; does not wait."""
         if self.permits == 0:
             return False
         self.permits -= 1

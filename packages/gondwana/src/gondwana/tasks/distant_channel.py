@@ -1,7 +1,7 @@
 """Channels whose home is on another node: each operation is a remote call, which the home rank serves.
 
-What a rank asks for becomes a visit there, which is attempted at once, behind earlier ones of its kind, and then by
-progress, until it succeeds or the rank that asked withdraws it. Closing waits for the items that have been sent before.
+A request of a rank becomes a visit there, which is attempted at once, after earlier ones of its kind, and then by
+progress, until it succeeds or its rank withdraws it. Closing waits for the items that have been sent before.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ T = TypeVar("T")
 _tickets = itertools.count(1)
 
 Answer = tuple[int, int, Any]
-"""A position in the ring, `NOT_NOW` or `CLOSED`; the tag and the bytes of the item, if one was asked for."""
+"""A position in the ring, `NOT_NOW` or `CLOSED`; the tag and the bytes of the item, if one was requested."""
 
 Ticket = tuple[int, int]
-"""Which visit: the rank in the world that asks, and its number there."""
+"""Identity of a visit: the world rank that requests it, and its number there."""
 
 PUT, TAKE, PEEK = range(3)
 
@@ -42,10 +42,10 @@ _GONE: Answer = (item_rings.CLOSED, 0, None)
 
 
 class DistantChannel(RemoteChannel[T]):
-    """A channel whose home is on another node, or one that its home has let go of because it is closed and empty."""
+    """A channel whose home is on another node, or one that its home has dropped because it is closed and empty."""
 
     def put(self, item: T, timeout: float | None = None) -> None:
-        """Put an item; wait while there is no room: see `RemoteChannel.put`."""
+        """Put an item; wait while the channel is full: see `RemoteChannel.put`."""
         what = "room in" if self.capacity else "a taker of an item of"
         if self._visit(PUT, timeout, what, *self._pack(item))[0] == item_rings.CLOSED:
             self._refuse_put()
@@ -60,11 +60,11 @@ class DistantChannel(RemoteChannel[T]):
         return accepted
 
     def take(self, timeout: float | None = None) -> T:
-        """Take the next item; wait while there is none: see `RemoteChannel.take`."""
+        """Take the next item; wait while the channel is empty: see `RemoteChannel.take`."""
         return self._receive(self._visit(TAKE, timeout, "an item of"))
 
     def take_nowait(self, default: Any = None) -> T | Any:
-        """Take the next item, or return `default` if there is none: see `RemoteChannel.take_nowait`."""
+        """Take the next item, or return `default` if the channel is empty: see `RemoteChannel.take_nowait`."""
         answer = self._call(attend, TAKE, _next_ticket(), False).result()
         return default if answer[0] == item_rings.NOT_NOW else self._receive(answer)
 
@@ -73,17 +73,17 @@ class DistantChannel(RemoteChannel[T]):
         return self._receive(self._visit(PEEK, timeout, "an item of"))
 
     def close(self) -> None:
-        """Let no more items in: see `RemoteChannel.close`."""
+        """Refuse further items: see `RemoteChannel.close`."""
         self._call(close).result()
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed: there may still be items. Asks the home rank."""
+        """Whether it is closed; it may still contain items. Asks the home rank."""
         answer: bool = self._call(is_closed).result()
         return answer
 
     def __len__(self) -> int:
-        """Return the number of items in it now. Asks the home rank."""
+        """Return the present number of items. Asks the home rank."""
         answer: int = self._call(count).result()
         return answer
 
@@ -140,13 +140,13 @@ def _next_ticket() -> Ticket:
 
 
 class _Visit(Protocol):
-    """What a rank asks for."""
+    """A request of a rank."""
 
     def attempt(self, bit: int) -> Answer:
         """Try it; with a bit, ask to be woken when it may be possible."""
 
     def withdraw(self) -> bool:
-        """Undo what has been tried; return False if it has succeeded meanwhile."""
+        """Undo the attempts; return False if it has succeeded meanwhile."""
 
 
 class _Put:
@@ -213,7 +213,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Visitors:
-    """Those who wait at one channel, in order."""
+    """The visits that wait at one channel, in order."""
 
     channel: RemoteChannel[Any]
     puts: deque[_Waiting] = field(default_factory=deque)
@@ -221,7 +221,7 @@ class _Visitors:
     closing: list[Promise[None]] = field(default_factory=list)
 
     def serve(self) -> bool:
-        """Attempt what waits first; return whether anything succeeded."""
+        """Attempt the visits that wait first; return whether any succeeded."""
         served = self._serve(self.puts, item_rings.PUTTERS) | self._serve(self.takes, item_rings.TAKERS)
         if self.closing and not self.puts:
             self.channel.close()
@@ -263,11 +263,11 @@ def attend(number: int, purpose: int, ticket: Ticket, patient: bool, *item: Any)
     """Put, take or peek for a rank of another node. Runs at the home rank.
 
     Args:
-        number: of the channel.
+        number: number of the channel.
         purpose: `PUT`, `TAKE` or `PEEK`.
-        ticket: of the visit.
+        ticket: identity of the visit.
         patient: whether the answer may wait until the visit succeeds.
-        item: the tag and the bytes of what is put.
+        item: tag and bytes of the item to put.
     """
     channel = remote_channel.at_home(number)
     if channel is None:
@@ -297,7 +297,7 @@ def withdraw(number: int, ticket: Ticket) -> bool:
 
 
 def close(number: int) -> Future[None] | None:
-    """Close a channel behind the items that wait for room. Runs at the home rank."""
+    """Close a channel after the items that wait to be put. Runs at the home rank."""
     channel = remote_channel.at_home(number)
     visitors = _visitors.get(number)
     if channel is None or visitors is None or not visitors.puts:
@@ -322,7 +322,7 @@ def count(number: int) -> int:
 
 
 def _serve() -> bool:
-    """Attempt what ranks of other nodes wait for; forget channels for which nobody waits."""
+    """Attempt the waiting visits of other nodes' ranks; forget channels without visits."""
     if not _visitors:
         return False
     served = False

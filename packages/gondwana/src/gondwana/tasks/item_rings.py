@@ -1,15 +1,15 @@
-"""Rings of items in memory that the ranks of a node share, and how items become bytes in them.
+"""Rings of items in memory that the ranks of a node share, and the packing of items into bytes.
 
 Many put, many take, and each sees a producer's order. A ring has a slot for each item. The first word of a slot counts
-what has happened to it, four steps for each position that it has had: free, published, withdrawn, taken. So a producer
-claims a position by one compare-and-swap of `TAIL`, a consumer by one of `HEAD`, and neither waits for others that are
-slower. Closing is a bit of `TAIL`: no item is published behind it. A ring without capacity has a few slots all the
-same; there a producer waits until its item is taken, or withdraws it. Addresses are integers; nothing here needs Numba.
+its steps, four for each position that it has had: free, published, withdrawn, taken. So a producer claims a position by
+one compare-and-swap of `TAIL`, a consumer by one of `HEAD`, and neither waits for slower others. Closing is a bit of
+`TAIL`: no item is published after it. A ring without capacity has a few slots all the same; there a producer waits
+until its item is taken, or withdraws it. Addresses are integers; nothing here needs Numba.
 
-Any object becomes bytes by pickling; values of a dtype are as they are in memory. The bytes of an item that does not
-fit a slot lie in a sparse file of the producer, in memory. There it begins on a page of its own that was never used
-before. Whoever takes it frees its pages, so the file grows in size, but its memory is that of the items under way, and
-the producer keeps no account of them.
+Any object becomes bytes by pickling; values of a dtype are stored as in memory. The bytes of an item that does not fit
+a slot lie in a sparse file of the producer, in memory. There it begins on its own page, never used before. Its consumer
+frees the pages, so the file grows in size, but its memory is that of the items under way, and the producer keeps no
+account of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gondwana.runtime import progress
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
 from gondwana.teams import world
 
-# Offsets in a ring, in bytes. What different ranks write is on different lines.
+# Offsets in a ring, in bytes. Words that different ranks write are on different lines.
 CAPACITY, STRIDE, UNBUFFERED, HEAD, TAIL, TAKERS, PUTTERS, SLOTS = 0, 8, 16, 128, 256, 384, 448, 512
 
 # Offsets in a slot: the count of steps, the size and the tag of the item, its bytes.
@@ -43,12 +43,12 @@ SIZE_BITS = 32
 # Steps of a position.
 FREE, PUBLISHED, WITHDRAWN, TAKEN, STEPS = range(5)
 
-# What a function returns instead of a position.
+# Results of a function that has no position.
 NOT_NOW, CLOSED = -1, -2
 
 _LINE = 64
 _HANDOVERS = 64
-"""Slots of a ring without capacity: items that wait for a taker at the same time."""
+"""Slots of a ring without capacity: the most items that wait for a taker at the same time."""
 
 _MODULE = "gondwana.tasks.item_rings_native"
 
@@ -65,10 +65,10 @@ _PAGE = mmap.PAGESIZE
 _WHERE = struct.Struct("=5q")
 _PUNCH_HOLE_KEEP_SIZE = 3
 _MOST_OPEN = 256
-"""Files of other processes that a process keeps open."""
+"""The most files of other processes that a process keeps open."""
 
 NBYTES = _WHERE.size
-"""Bytes of what stands in the slot instead of the item."""
+"""Bytes of the description in the slot of an item that is elsewhere."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
@@ -78,13 +78,13 @@ class ItemRing:
     """A ring of items as this process sees it. Local.
 
     Args:
-        capacity: items that it holds; 0: a put ends when its item is taken.
-        largest: bytes of an item.
-        file: where its memory is, made by another process; None: make it.
+        capacity: number of items that it holds; 0: a put ends when its item is taken.
+        largest: bytes of the largest item.
+        file: file with its memory, made by another process; None: make it.
 
     Attributes:
-        address: of the ring in this process.
-        file: by which others of the node open it; None: no others are there.
+        address: address of the ring in this process.
+        file: file by which others of the node open it; None without others.
         room: bytes for the word before an item and the item.
     """
 
@@ -119,7 +119,7 @@ class ItemRing:
 
 
 GONE = (ForeignFileError, FileNotFoundError)
-"""What opening a ring raises whose home has let go of it."""
+"""Errors of opening a ring that its home has dropped."""
 
 
 class Operations:
@@ -145,7 +145,7 @@ class Operations:
 RING, BELLS, OUT = 0, 8, 16
 
 BITS = 62
-"""Bits of the words of those who sleep; ranks of a node with the same remainder share one."""
+"""Bits of the words of sleeping ranks; ranks of a node with the same remainder share one."""
 
 _operations: Operations | None = None
 
@@ -159,7 +159,7 @@ def operations() -> Operations:
 
 
 def address_of(data: bytes) -> int:
-    """Return where bytes are, for as long as the object lives. Local."""
+    """Return the address of bytes, valid for as long as the object lives. Local."""
     return id(data) + BYTES_AT
 
 
@@ -173,7 +173,7 @@ class Objects:
     """Items of any type that can be pickled. Local.
 
     Attributes:
-        largest: bytes of an item that a slot holds.
+        largest: bytes of the largest item that a slot holds.
     """
 
     dtype = None
@@ -183,7 +183,7 @@ class Objects:
         """Return the tag and the bytes of an item.
 
         Raises:
-            TypeError: it cannot be pickled.
+            TypeError: the item cannot be pickled.
         """
         if type(item) in _SIMPLE_TYPES:
             return SIMPLE, pickle.dumps(item, 5)
@@ -191,7 +191,7 @@ class Objects:
         return tag, parts[0] if len(parts) == 1 else b"".join(parts)
 
     def unpack(self, tag: int, data: Any) -> Any:
-        """Return the item; wait for an object of this rank that it names."""
+        """Return the item; wait for an object of this rank that it refers to."""
         if tag == SIMPLE:
             return pickle.loads(data)
         try:
@@ -218,10 +218,10 @@ class Values:
     """Items of a dtype. Local.
 
     Args:
-        dtype: without Python objects.
+        dtype: dtype without Python objects.
 
     Raises:
-        UsageError: it has such.
+        UsageError: the dtype contains Python objects.
     """
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
@@ -236,7 +236,7 @@ class Values:
         """Return the tag and the bytes of an item.
 
         Raises:
-            TypeError: it is no value of the dtype.
+            TypeError: the item is not a value of the dtype.
         """
         try:
             if self._struct is not None:
@@ -248,7 +248,7 @@ class Values:
             raise TypeError(f"{item!r} put into a channel of dtype {self.dtype}: {error}") from None
 
     def unpack(self, tag: int, data: Any) -> Any:
-        """Return the item: a number of Python's where it has such, else a scalar or an array of NumPy's."""
+        """Return the item: a Python number if the dtype corresponds to one, else a scalar or an array of NumPy's."""
         if self._struct is not None:
             return self._struct.unpack_from(data)[0]
         return np.frombuffer(bytes(data[: self.largest]), self.dtype, 1)[0]
@@ -278,10 +278,10 @@ _own = _File()
 
 
 def write_outside(data: Any) -> bytes:
-    """Write an item; return what stands for it. Local.
+    """Write an item; return its description. Local.
 
     Args:
-        data: its bytes.
+        data: bytes of the item.
 
     Raises:
         OSError: there is no memory.

@@ -29,12 +29,12 @@ def slot_of(ring: int, position: int) -> int:
     return ring + item_rings.SLOTS + turn * load_word(ring + item_rings.STRIDE)  # type: ignore[no-any-return]
 
 
-# -- who sleeps ---------------------------------------------------------------------------------------------------
+# -- sleepers -----------------------------------------------------------------------------------------------------
 
 
 @inlined
 def wake(sleepers: int, bells: int, everyone: bool) -> int:
-    """Wake a rank, or all, that have said that they may sleep; those that do not sleep look again by themselves."""
+    """Wake a rank that has announced that it may sleep, or all; those that do not sleep look again by themselves."""
     while True:
         bits = atomic_load(sleepers, 0)
         if bits == 0:
@@ -71,7 +71,7 @@ def claim(ring: int) -> int:
 
 @inlined
 def publish(ring: int, position: int, bells: int) -> None:
-    """Let consumers have the item that has been written at a position."""
+    """Make the item that has been written at a position available to consumers."""
     atomic_store(slot_of(ring, position), item_rings.STEPS * position + item_rings.PUBLISHED)
     if atomic_load(ring + item_rings.TAKERS, 0) != 0:
         wake(ring + item_rings.TAKERS, bells, False)
@@ -94,7 +94,7 @@ def push(view: int, data: int, word: int) -> int:
 
 
 def push_soon(ring: int, data: int, word: int, bells: int, polls: int, bit: int) -> int:
-    """Put an item as `push`, trying a number of times; then say that this rank may sleep, and try once more."""
+    """Put an item as `push`, trying `polls` times; then announce that this rank may sleep, and try once more."""
     for _ in range(polls):
         position = _push(ring, data, word, bells)
         if position != item_rings.NOT_NOW:
@@ -110,7 +110,7 @@ def _is_taken(ring: int, position: int) -> bool:
 
 
 def taken_soon(ring: int, position: int, polls: int, bit: int) -> int:
-    """Return whether the item at a position is taken, polling a number of times and then as `push_soon`."""
+    """Return whether the item at a position is taken, polling `polls` times and then as `push_soon`."""
     for _ in range(polls):
         if _is_taken(ring, position):
             return 1
@@ -144,7 +144,7 @@ def _none(ring: int, head: int) -> int:
 
 @inlined
 def obtain(ring: int, bells: int) -> int:
-    """Claim the next item; return its position, `NOT_NOW` if there is none, or `CLOSED` if there will be none."""
+    """Claim the next item; return its position, `NOT_NOW` if the ring is empty, or `CLOSED` if it will stay so."""
     while True:
         head = load_acquire(ring + item_rings.HEAD)
         slot = slot_of(ring, head)
@@ -184,7 +184,7 @@ def pull(view: int) -> int:
 
 
 def pull_spinning(view: int, polls: int) -> int:
-    """Take an item as `pull`, trying a number of times."""
+    """Take an item as `pull`, trying `polls` times."""
     for _ in range(polls):
         position = _pull(load_word(view + item_rings.RING), view + item_rings.OUT, load_word(view + item_rings.BELLS))
         if position != item_rings.NOT_NOW:
@@ -194,7 +194,7 @@ def pull_spinning(view: int, polls: int) -> int:
 
 
 def pull_soon(ring: int, out: int, bells: int, polls: int, bit: int) -> int:
-    """Take an item as `pull`, trying a number of times; then say that this rank may sleep, and try once more."""
+    """Take an item as `pull`, trying `polls` times; then announce that this rank may sleep, and try once more."""
     for _ in range(polls):
         position = _pull(ring, out, bells)
         if position != item_rings.NOT_NOW:
@@ -221,7 +221,7 @@ def _peek(ring: int, out: int) -> int:
 
 
 def peek(ring: int, out: int, bells: int, bit: int) -> int:
-    """Copy the next item as `pull`, but leave it there; if `bit` is not 0, say that this rank may sleep."""
+    """Copy the next item as `pull`, but leave it there; if `bit` is not 0, announce that this rank may sleep."""
     position = _peek(ring, out)
     if position == item_rings.NOT_NOW and bit != 0:
         fetch_bit_or(ring + item_rings.TAKERS, bit)
@@ -232,7 +232,7 @@ def peek(ring: int, out: int, bells: int, bit: int) -> int:
 
 
 def leave(ring: int, sleepers: int, bit: int, bells: int) -> int:
-    """Say that this rank waits no more; if it may have been woken instead of another and `bells` is not 0, wake one."""
+    """End the announcement of this rank; if it may have been woken for another and `bells` is not 0, wake one."""
     before = fetch_bit_and(ring + sleepers, ~bit)
     if before & bit == 0 and bells != 0:
         wake(ring + sleepers, bells, False)
@@ -240,7 +240,7 @@ def leave(ring: int, sleepers: int, bit: int, bells: int) -> int:
 
 
 def close(ring: int, bells: int) -> int:
-    """Let no more items in, and wake all who wait."""
+    """Refuse further items, and wake all waiting ranks."""
     fetch_bit_or(ring + item_rings.TAIL, 1)
     wake(ring + item_rings.TAKERS, bells, True)
     wake(ring + item_rings.PUTTERS, bells, True)

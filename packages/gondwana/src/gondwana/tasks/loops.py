@@ -16,7 +16,7 @@ from gondwana.teams import Team, world
 T = TypeVar("T")
 
 _CHUNKS = 256
-"""Chunks of a loop unless the program says how long they are; it does not depend on the ranks, nor does the result."""
+"""Default number of chunks of a loop; it does not depend on the ranks, nor does the result."""
 
 
 def pfor(
@@ -30,8 +30,8 @@ def pfor(
 ) -> T | None:
     """Call a function for every item, each on one rank of a team, and reduce the results. Collective over team.
 
-    Blocking. The items are divided into chunks of consecutive ones. The result is the same whatever the schedule and
-    the number of ranks, to the last bit: results are combined in order within each chunk, and then chunk by chunk.
+    Blocking. The items are divided into chunks of consecutive ones. The result is the same for every schedule and
+    number of ranks, to the last bit: results are combined in order within each chunk, and then chunk by chunk.
 
     Args:
         function: takes an item.
@@ -39,8 +39,8 @@ def pfor(
         reduce: combines two results; must be associative. None: there is no result.
         schedule: "static": every rank has an equal number of consecutive chunks; "dynamic": a rank takes the next
             chunk when it has finished one, for iterations of different length.
-        chunk: items of a chunk; None: chosen such that there are at most 256 chunks.
-        team: the ranks.
+        chunk: number of items in a chunk; None: chosen such that there are at most 256 chunks.
+        team: the ranks that share the loop.
 
     Returns:
         The combined result, on every rank; None without `reduce`, or without items.
@@ -80,7 +80,7 @@ def _static(chunks: int, team: Team) -> range:
 
 
 def _dynamic(chunks: int, team: Team) -> Iterator[int]:
-    """Yield the numbers of chunks that no rank has taken yet; a word on rank 0 counts those taken."""
+    """Yield the numbers of chunks that no rank has taken yet; a word on rank 0 counts the taken ones."""
     counter = Segment(team, 0 if team.rank else 8).pointer(0, np.int64)
     taken = AtomicDomain(np.int64, ("fetch_add",), team)
     while (number := int(taken.fetch_add(counter, 1).result())) < chunks:

@@ -23,7 +23,7 @@ from gondwana.teams import Team, world
 
 T = TypeVar("T")
 Key = tuple[int, int]
-"""The home rank of a channel in the world, and its number there."""
+"""The world rank of a channel's home, and its number there."""
 
 _SIZE = (1 << item_rings.SIZE_BITS) - 1
 _PATIENCE = 1000
@@ -31,7 +31,7 @@ _PATIENCE = 1000
 _FEW = 20
 """Polls between later calls of progress."""
 _AT_ONCE = 1.0
-"""Seconds within which a waiting rank takes what `put_nowait` offers."""
+"""Seconds within which a waiting rank takes an item that `put_nowait` offers."""
 
 _numbers = itertools.count(1)
 _known: weakref.WeakValueDictionary[Key, RemoteChannel[Any]] = weakref.WeakValueDictionary()
@@ -42,7 +42,7 @@ extend("gondwana.tasks.remote_channel_overloads")
 
 
 class RemoteChannel(Generic[T]):
-    """A queue of items that any rank puts into and takes from.
+    """A queue into which any rank puts items and from which any takes them.
 
     Local to create; the calling rank is its home. The channel can be pickled: send it in remote calls, collectives of
     objects, or through other channels, and every rank that receives it works on the same queue. On the node of the home
@@ -50,23 +50,23 @@ class RemoteChannel(Generic[T]):
     nodes send them by remote calls, which the home rank serves when it makes progress; so a channel is best made by the
     rank that takes.
 
-    Each item is taken once. Items of one producer arrive in order at whoever takes them. Many ranks, and many tasks of
+    Each item is taken once. Items of one producer arrive in order at each taker. Many ranks, and many tasks of
     each, may put and take. A channel lives until it is closed and empty, or until no rank refers to it; one that was
     sent and is never closed lives as long as the job. If a rank dies, the job ends, as everywhere; a rank that finishes
     its program leaves its items in the channel, and its channels work until all ranks have finished.
 
     Args:
-        capacity: items that it holds; a `put` beyond that waits. 0: a `put` ends when its item is taken.
-        dtype: of all items. They travel without pickling, and compiled code can put and take numbers:
+        capacity: number of items that it holds; a `put` beyond that waits. 0: a `put` ends when its item is taken.
+        dtype: dtype of all items. They travel without pickling, and compiled code can put and take numbers:
             `channel.put(x)`, `channel.take()`. None: any objects that can be pickled.
 
     Raises:
-        UsageError: `capacity` is negative, or the dtype holds Python objects.
+        UsageError: `capacity` is negative, or the dtype contains Python objects.
 
     Attributes:
-        home: the rank in the world on which it was made.
-        capacity: items that it holds.
-        dtype: of its items, or None.
+        home: world rank on which it was made.
+        capacity: number of items that it holds.
+        dtype: dtype of its items, or None.
 
     Example:
         >>> import gondwana as gw
@@ -92,13 +92,13 @@ class RemoteChannel(Generic[T]):
         """Make a channel that all ranks of a team know. Collective over team; blocking.
 
         Args:
-            team: the ranks.
+            team: the ranks that know it.
             capacity: as for `RemoteChannel`.
             dtype: as for `RemoteChannel`.
-            home: its home, a rank of the team.
+            home: home of the channel, a rank of the team.
 
         Raises:
-            UsageError: the arguments differ between ranks, or there is no such rank.
+            UsageError: the arguments differ between ranks, or the home is not in the team.
         """
         team.expect_same("channels", capacity=capacity, dtype=dtype, home=home)
         if not 0 <= home < team.size:
@@ -122,7 +122,7 @@ class RemoteChannel(Generic[T]):
         _known[key] = self
 
     def _use(self, ring: item_rings.ItemRing) -> None:
-        """Work on a ring that is mapped here."""
+        """Use a ring that is mapped here."""
         code = item_rings.operations()
         self._ring, self._at, self._code, self._bells = ring, ring.address, code, code.bells
         self._push, self._pull, self._pull_spinning = code.push, code.pull, code.pull_spinning
@@ -138,17 +138,18 @@ class RemoteChannel(Generic[T]):
     # -- putting -------------------------------------------------------------------------------------------------
 
     def put(self, item: T, timeout: float | None = None) -> None:
-        """Put an item; wait while there is no room. Blocks; user-level progress.
+        """Put an item; wait while the channel is full. Blocks; user-level progress.
 
         Without capacity, it waits until the item is taken. Between nodes it waits for the answer of the home rank.
 
         Args:
-            item: is copied.
+            item: the item; copied.
             timeout: seconds; None: no limit.
 
         Raises:
             ChannelClosed: the channel is closed, or is closed meanwhile; the item is not in it.
-            TimeoutError: there was no room, or without capacity no taker, for `timeout` seconds; it is not in it.
+            TimeoutError: the channel was full, or without capacity no taker came, for `timeout` seconds; the item is
+                    not in it.
             TypeError: the item cannot be pickled, or does not fit the dtype.
             ProgressError: called inside a callback when it would have to wait.
         """
@@ -215,15 +216,15 @@ class RemoteChannel(Generic[T]):
     # -- taking --------------------------------------------------------------------------------------------------
 
     def take(self, timeout: float | None = None) -> T:
-        """Take the next item; wait while there is none. Blocks; user-level progress.
+        """Take the next item; wait while the channel is empty. Blocks; user-level progress.
 
         Args:
             timeout: seconds; None: no limit.
 
         Raises:
             ChannelClosed: the channel is closed, and all items have been taken.
-            TimeoutError: there was no item for `timeout` seconds.
-            ProgressError: called inside a callback when there is none.
+            TimeoutError: no item came within `timeout` seconds.
+            ProgressError: called inside a callback while the channel is empty.
         """
         with self._taking:
             position = self._pull(self._view_at)
@@ -243,7 +244,7 @@ class RemoteChannel(Generic[T]):
         return self._take_later(timeout)
 
     def take_nowait(self, default: Any = None) -> T | Any:
-        """Take the next item, or return `default` if there is none. Local; between nodes it asks the home rank.
+        """Take the next item, or return `default` if the channel is empty. Local; between nodes it asks the home rank.
 
         Raises:
             ChannelClosed: the channel is closed, and all items have been taken.
@@ -269,7 +270,7 @@ class RemoteChannel(Generic[T]):
         return item
 
     def peek(self, timeout: float | None = None) -> T:
-        """Return the next item and leave it in the channel; wait while there is none. Blocks; user-level progress.
+        """Return the next item and leave it in the channel; wait while it is empty. Blocks; user-level progress.
 
         Another rank may take it at any time. Arguments and errors as for `take`.
         """
@@ -306,8 +307,8 @@ class RemoteChannel(Generic[T]):
         """Return the tag and the bytes of the item that machine code has copied from a slot.
 
         Args:
-            buffer: the word of the item, and what was in the slot.
-            taken: whether nobody else reads the item: its memory is freed.
+            buffer: word of the item, and the contents of the slot.
+            taken: whether the item was taken, so that no other rank reads it: its memory is freed.
         """
         word = int(buffer[0])
         tag, data = (
@@ -324,9 +325,9 @@ class RemoteChannel(Generic[T]):
     # -- closing -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let no more items in. Local; between nodes it waits for the answer of the home rank.
+        """Refuse further items. Local; between nodes it waits for the answer of the home rank.
 
-        What is in the channel can still be taken. All ranks that wait in vain get `ChannelClosed`. Closing it again
+        Items in the channel can still be taken. All ranks that wait in vain get `ChannelClosed`. Closing it again
         does nothing.
         """
         self._code.close(self._at, self._bells)
@@ -334,11 +335,11 @@ class RemoteChannel(Generic[T]):
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed: there may still be items. Local; between nodes it asks the home rank."""
+        """Whether it is closed; it may still contain items. Local; between nodes it asks the home rank."""
         return item_rings.word_at(self._at + item_rings.TAIL) & 1 == 1
 
     def __len__(self) -> int:
-        """Return the number of items in it now. Local; between nodes it asks the home rank."""
+        """Return the present number of items. Local; between nodes it asks the home rank."""
         if self.capacity == 0:
             return 0
         taken = item_rings.word_at(self._at + item_rings.HEAD)
@@ -402,7 +403,7 @@ class RemoteChannel(Generic[T]):
 
 
 def _forget_drained() -> None:
-    """Let go of channels that are closed and empty, unless the program refers to them."""
+    """Drop channels that are closed and empty, unless the program refers to them."""
     for number, channel in list(_sent.items()):
         if channel.closed and not len(channel):
             del _sent[number]

@@ -1,4 +1,4 @@
-"""Conditions that all ranks reach: the home rank keeps the queue of who waits, and wakes them by remote calls."""
+"""Conditions that all ranks reach: the home rank keeps the queue of waiters, and wakes them by remote calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gondwana.runtime import progress
 from gondwana.teams import world
 
 Key = tuple[int, int]
-"""The home rank of a condition in the world, and its number there."""
+"""The world rank of a condition's home, and its number there."""
 Waiter = tuple[int, int]
 """A rank of the world, and the number of a wait there."""
 
@@ -24,7 +24,7 @@ _known: weakref.WeakValueDictionary[Key, RemoteCondition] = weakref.WeakValueDic
 _sent: dict[Key, RemoteCondition] = {}
 """Conditions of this rank that others may know: kept as long as the job."""
 _queues: dict[int, deque[Waiter]] = {}
-"""Who waits, longest first, by the number of a condition of this rank."""
+"""Waiters, longest first, by the number of a condition of this rank."""
 _waits: dict[int, Promise[None]] = {}
 """Waits of this rank, for conditions anywhere, by number."""
 
@@ -34,11 +34,11 @@ class RemoteCondition:
 
     Local to create; the calling rank is its home, which serves waits and notifications when it makes progress. The
     condition can be pickled: send it in remote calls, collectives of objects or channels, and every rank that receives
-    it waits for and notifies the same. Notifications are not kept: one that nobody waits for is lost. So state that
-    other ranks change is best waited for by `wait_for`. The condition lives as long as the job, once it was sent.
+    it waits for and notifies the same one. Notifications are not kept: one without a waiter is lost. So for state that
+    other ranks change, prefer `wait_for`. The condition lives as long as the job, once it was sent.
 
     Attributes:
-        home: the rank in the world on which it was made.
+        home: world rank on which it was made.
 
     Example:
         >>> import gondwana as gw
@@ -70,7 +70,7 @@ class RemoteCondition:
             timeout: seconds; None: no limit.
 
         Raises:
-            TimeoutError: there was none after `timeout` seconds.
+            TimeoutError: no notification came within `timeout` seconds.
             ProgressError: called inside a callback.
         """
         progress.refuse_in_callback(repr(self))
@@ -78,9 +78,9 @@ class RemoteCondition:
         self._await(waiter, notified, timeout, timeout)
 
     def wait_for(self, holds: Callable[[], object], timeout: float | None = None) -> None:
-        """Wait until something holds, which is looked at now and after each notification. Arguments as for `wait`.
+        """Wait until `holds()` is true, checked now and after each notification. Arguments as for `wait`.
 
-        No notification is lost between the look and the wait: who changes something and then notifies wakes this rank.
+        No notification is lost between check and wait: a rank that changes something and then notifies wakes this one.
         """
         progress.refuse_in_callback(repr(self))
         end = None if timeout is None else time.monotonic() + timeout
@@ -98,21 +98,21 @@ class RemoteCondition:
             self._await(waiter, notified, None if end is None else max(0.0, end - time.monotonic()), timeout)
 
     def notify(self, n: int = 1) -> Future[int]:
-        """Wake those that have waited longest, at most `n`; return the future of how many. Local; does not wait."""
+        """Wake the longest waiting tasks, at most `n`; return the future of their number. Local; does not wait."""
         return self._call(_notify, n)
 
     def notify_all(self) -> Future[int]:
-        """Wake all that wait; return the future of how many. Local; does not wait."""
+        """Wake all waiting tasks; return the future of their number. Local; does not wait."""
         return self._call(_notify, None)
 
     def _enter(self) -> tuple[Waiter, Future[None], Future[None]]:
-        """Begin a wait: who waits, what ends it, and the answer that the home rank knows of it."""
+        """Begin a wait: its waiter, the future that ends it, and that of the home rank's acknowledgement."""
         waiter = world.rank, next(_numbers)
         promise = _waits[waiter[1]] = Promise[None]()
         return waiter, promise.future, self._call(_enter, waiter)
 
     def _await(self, waiter: Waiter, notified: Future[None], left: float | None, timeout: float | None) -> None:
-        """Wait for a notification, for what is left of the time."""
+        """Wait for a notification, for the rest of the time."""
         try:
             notified.wait(left)
         except TimeoutError:
@@ -125,7 +125,7 @@ class RemoteCondition:
             raise
 
     def _leave(self, waiter: Waiter) -> None:
-        """End a wait that needs no notification; one that it has been given goes to another. Local; does not wait."""
+        """End a wait that needs no notification; one that it has already got goes to another. Local; does not wait."""
         _waits.pop(waiter[1], None)
         with progress.callback():  # do not wait for room
             endpoints.request_nothing(self.home, world, _pass_on, (self._key[1], waiter), {})
@@ -159,7 +159,7 @@ def _enter(number: int, waiter: Waiter) -> None:
 
 
 def _withdraw(number: int, waiter: Waiter) -> bool:
-    """Remove who waits; return whether it was still waiting."""
+    """Remove a waiter; return whether it was still waiting."""
     waits = waiter in _queues[number]
     if waits:
         _queues[number].remove(waiter)
@@ -167,8 +167,8 @@ def _withdraw(number: int, waiter: Waiter) -> bool:
 
 
 def _pass_on(number: int, waiter: Waiter) -> None:
-    """Remove who waits; if it has been notified already, notify the next in its place."""
-    if number in _queues and not _withdraw(number, waiter):  # else nobody has known of the condition but this rank
+    """Remove a waiter; if it has been notified already, notify the next in its place."""
+    if number in _queues and not _withdraw(number, waiter):  # else only this rank has known of the condition
         _notify(number, 1)
 
 

@@ -1,4 +1,4 @@
-"""What is said about tasks: errors that nobody asked for, tasks that have not ended, waits that can never end."""
+"""Messages about tasks: errors that nobody asked for, tasks that have not ended, waits that can never end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gondwana.tasks.task import Task
 
 _MOST = 5
-"""How many tasks a message names."""
+"""The most tasks that a message names."""
 
 _NOWHERE: rollcall.Place = ("a library", "", 0)
 _unseen: dict[Task[Any], None] = {}
@@ -33,7 +33,7 @@ def seen(task: Task[Any]) -> None:
 
 
 def stack(strand: Strand) -> rollcall.Stack:
-    """Return where a strand waits, outermost frame first; empty if it runs. Local."""
+    """Return the stack of a waiting strand, outermost frame first; empty if it runs. Local."""
     frame = strand.greenlet.gr_frame
     return [] if frame is None else _places(traceback.extract_stack(frame))
 

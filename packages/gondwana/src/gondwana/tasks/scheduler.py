@@ -1,8 +1,8 @@
 """The scheduler: strands of control that take turns on a thread, without a hub between them.
 
-Each thread has its own. A strand that must wait registers with whatever will wake it and switches directly to the next
-ready one; if none is ready it makes progress in place, on its own stack, until one is. A strand of greenlets runs one
-task after the other, so that a task that never waits costs no switch.
+Each thread has its own. A strand that must wait registers with the object that will wake it and switches directly to
+the next ready one; if none is ready it makes progress in place, on its own stack, until one is. A strand of greenlets
+runs one task after the other, so that a task that never waits costs no switch.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _TURNS = 400
 """Switches after which running tasks make way for progress: some 200 us."""
 
 _MOST_SPARE = 64
-"""Strands without a task that are kept for the next ones: the first use of a stack costs twenty times a switch."""
+"""The most strands without a task that are kept for reuse: the first use of a stack costs twenty times a switch."""
 
 _thread = progress.thread
 
 _IDLE_POLLS = 200
-"""Failed polls before a wait for what cannot happen is refused."""
+"""Failed polls before a wait for something impossible is refused."""
 
 
 class Registry(Protocol):
-    """What a strand is registered with while it waits."""
+    """An object that a strand is registered with while it waits."""
 
     def forget(self, strand: Strand) -> bool:
         """Remove the strand; return whether it was still to be woken."""
@@ -46,20 +46,20 @@ class Registry(Protocol):
 class Strand:
     """One flow of control: the program of a thread, or a greenlet that runs its tasks one after the other.
 
-    Calling it makes it ready, from any thread. Whoever does has removed it from what it was registered with.
+    Calling it makes it ready, from any thread. The caller has removed it from its registry.
 
     Attributes:
-        home: the tasks of its thread.
-        ready: those of its thread that can run.
-        switch: runs it until it waits; for the running strand to call.
-        greenlet: that it is.
-        task: that it runs; None: the program, or none at present.
-        waits: what it is registered with, or was before it became ready.
-        item: what whoever wakes it hands over.
-        error: raised where it waits.
-        pending: raised where it waits next.
-        bell: whether what ends its polled wait happens on this rank or rings its bell.
-        condition: whether its wait is over, if that is polled.
+        home: tasks of its thread.
+        ready: strands of its thread that can run.
+        switch: runs it until it waits; called by the running strand.
+        greenlet: greenlet that executes it.
+        task: task that it runs; None: the program, or none at present.
+        waits: registry that it waits in, or did before it became ready.
+        item: item from the strand that wakes it.
+        error: error to raise where it waits.
+        pending: error to raise where it waits next.
+        bell: whether the end of its polled wait happens on this rank or rings its bell.
+        condition: returns whether its wait is over, if that is polled.
         turn: number of its last wait with a time limit.
     """
 
@@ -100,8 +100,8 @@ class Home:
     Attributes:
         ready: strands that can run, and tasks that have not started, in the order in which they run.
         current: the running strand.
-        program: the strand that is no task.
-        strands: all others that are alive.
+        program: the strand of the program, which is not a task.
+        strands: all other strands that are alive.
     """
 
     __slots__ = (
@@ -124,17 +124,17 @@ class Home:
         self._turns = _TURNS
 
     def has_tasks(self) -> bool:
-        """Return whether there are tasks that have not ended."""
+        """Return whether any tasks have not ended."""
         return bool(self.ready) or len(self.strands) > len(self._spare)
 
     # -- switching -----------------------------------------------------------------------------------------------
     # An item is taken from `ready` by subscripts: a signal handler runs after a call, and `popleft` could lose it then.
 
     def pause(self, me: Strand) -> None:
-        """Run others until the running strand, which is registered with what wakes it, is woken.
+        """Run others until the running strand, which is registered somewhere, is woken.
 
         Raises:
-            BaseException: what was thrown into it.
+            BaseException: exception thrown into it.
         """
         ready = self.ready
         try:
@@ -158,9 +158,9 @@ class Home:
         """Run others until the running strand is woken, at most for some time.
 
         Args:
-            me: the running strand, registered with what wakes it.
-            what: it waits for, for the message.
-            seconds: the time; None: no limit.
+            me: the running strand, registered with an object that wakes it.
+            what: description of what it waits for, for the message.
+            seconds: time limit; None: no limit.
 
         Raises:
             TimeoutError: it has not been woken after that time.
@@ -209,7 +209,7 @@ class Home:
         try:
             self.pause_for(me, what, seconds)
         finally:
-            me.waits, me.condition = None, bool  # they may be all that keeps an array
+            me.waits, me.condition = None, bool  # they may be the last references to an array
 
     def forget(self, strand: Strand) -> bool:
         """Remove a strand that sleeps or whose condition is polled; return whether it was to be woken."""
@@ -229,7 +229,7 @@ class Home:
         self.ready.appendleft(program)
 
     def _leave(self, strand: Strand) -> None:
-        """Remove a strand from what it waits for and from those that are ready, because an error is raised in it."""
+        """Remove a strand from its registry and from the ready ones, because an error is raised in it."""
         if strand.pending is strand.error:
             strand.pending = None
         strand.error = None
@@ -283,7 +283,7 @@ class Home:
                 continue
             if len(spare) >= _MOST_SPARE:
                 self.strands.remove(me)
-                me.greenlet.parent = following.greenlet  # where the end of this greenlet leads to
+                me.greenlet.parent = following.greenlet  # the end of this greenlet leads there
                 return
             spare.append(me)
             following.switch()
@@ -292,7 +292,7 @@ class Home:
     # -- progress ------------------------------------------------------------------------------------------------
 
     def run_others(self) -> bool:
-        """Poll what strands wait for, and let those that are ready run; return whether there were any."""
+        """Poll the conditions of strands, and let those that are ready run; return whether there were any."""
         self._wake_waiting()
         if not self.ready:
             return False
@@ -316,7 +316,7 @@ class Home:
             self._pass_on(error)
 
     def _pass_on(self, error: BaseException) -> None:
-        """Raise in the program what a signal handler, a callback or a call of another rank has raised."""
+        """Raise in the program an exception of a signal handler, a callback or a call of another rank."""
         if self.current is self.program:
             raise error
         self.throw_into_program(error)
@@ -328,7 +328,7 @@ class Home:
 
     @traced("wait", "no task is ready")
     def _idle(self) -> None:
-        """Make progress until some strand is ready; once a wait, refuse to wait for what cannot happen."""
+        """Make progress until some strand is ready; once a wait, refuse to wait for something impossible."""
         failed, ready = 0, self.ready
         bell = len(_homes) == 1 and all(strand.bell for strand in self._polled)
         idleness = idle.Idle(bell, self._timers[0][0] if self._timers else None)
@@ -356,7 +356,7 @@ class Home:
         return started + [task for task in self.ready if not isinstance(task, Strand) and not task.done()]
 
     def _wake_waiting(self) -> None:
-        """Make ready whose condition holds by now, and whose time is over."""
+        """Make strands ready whose condition holds by now, or whose time is over."""
         if self._polled:
             for strand in [strand for strand in self._polled if self._holds(strand)]:
                 self._polled.remove(strand)
@@ -447,12 +447,12 @@ def yield_task() -> None:
 
 
 def register(registry: Registry, waiters: deque[Any], item: Any = None) -> Strand:
-    """Append the running strand to those that wait somewhere, and return it; it must pause next. Local.
+    """Append the running strand to waiters, and return it; it must pause next. Local.
 
     Args:
-        registry: that removes it again.
-        waiters: of the registry.
-        item: that it holds for who wakes it.
+        registry: registry that can remove it again.
+        waiters: waiters of the registry.
+        item: item that it holds for the strand that wakes it.
 
     Raises:
         ProgressError: called inside a callback.
@@ -474,7 +474,7 @@ def has_tasks() -> bool:
 
 
 class _Everywhere:
-    """The scheduler as progress sees it, for whatever thread calls."""
+    """The scheduler as progress sees it, for any calling thread."""
 
     def wait_until(
         self, ready: Callable[[], bool], what: str, timeout: float | None, source: progress.Source | None, bell: bool

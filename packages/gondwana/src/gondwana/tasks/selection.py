@@ -16,11 +16,11 @@ _MISSING: Any = object()
 
 
 class Selected(NamedTuple):
-    """What a selection has done.
+    """The result of a selection.
 
     Attributes:
-        case: its place among the arguments; None: none was possible, and there was a default.
-        item: that was taken; None after a put; the default.
+        case: place of the case among the arguments; None: none was possible, and there was a default.
+        item: the taken item; None after a put; the default.
     """
 
     case: int | None
@@ -36,13 +36,13 @@ def select(*cases: Case, timeout: float | None = None, default: Any = _MISSING) 
     Args:
         cases: each a channel, to take from, or a tuple `(channel, item)`, to put.
         timeout: seconds; None: no limit.
-        default: returned if no case is possible at once; without it the call waits.
+        default: value returned if no case is possible at once; without it the call waits.
 
     Raises:
         ChannelClosed: a channel to put into is closed, or all channels to take from are, and there are no others.
         TimeoutError: no case has become possible after `timeout` seconds.
         ProgressError: called inside a callback when it must wait.
-        UsageError: there is no case, or one is neither a channel nor a channel with an item.
+        UsageError: no case is given, or one is neither a channel nor a channel with an item.
 
     Example:
         >>> import gondwana as gw
@@ -74,12 +74,12 @@ class _One:
         self.error: BaseException | None = None
 
     def __call__(self) -> None:
-        """End the selection with this case, or go on without it if its channel is closed."""
+        """End the selection with this case, or continue without it if its channel is closed."""
         self.selection.end(self)
 
 
 class _Selection:
-    """The cases of one call of `select`: what the strand is registered with while it waits."""
+    """The cases of one call of `select`: the registry of its strand while it waits."""
 
     def __init__(self, cases: tuple[Case, ...]) -> None:
         self._cases = [self._case(index, case) for index, case in enumerate(cases)]

@@ -15,16 +15,16 @@ from gondwana.teams import Team, world
 
 
 class SharedArray:
-    """A NumPy array that all ranks of a node share: what one writes, the others read, without messages.
+    """A NumPy array that all ranks of a node share: they read each other's writes without messages.
 
-    Collective over team to create (blocking). If the team spans several nodes, each node has an array of its own. It is
+    Collective over team to create (blocking). If the team spans several nodes, each node has its own array. It is
     initially zero. Order accesses of different ranks by `team.node.barrier()`, signals or locks. The memory lives until
     every rank has deleted the array and its views, or has called `close`.
 
     Args:
-        shape: of the whole array.
-        dtype: of its elements, without Python objects.
-        team: the ranks.
+        shape: shape of the whole array.
+        dtype: dtype of its elements, without Python objects.
+        team: the ranks that create it together.
 
     Raises:
         UsageError: shape or dtype are illegal, or differ between ranks.
@@ -76,7 +76,7 @@ class SharedArray:
         return self._array.dtype
 
     def close(self) -> None:
-        """Let go of the memory. Local; views that exist stay valid."""
+        """Release the memory. Local; existing views stay valid."""
         self._array = np.empty((0,) * max(1, self._array.ndim), self._array.dtype)
         self._segment.close()
 

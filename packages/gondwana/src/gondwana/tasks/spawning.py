@@ -1,4 +1,4 @@
-"""Functions that run in tasks on other ranks: at a given one, on every one, or where there is room."""
+"""Functions that run in tasks on other ranks: on a given one, on every one, or on the least busy one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Spawned(endpoints.Answer[T]):
     """The future of a function that runs in a task on some rank. Local; see `spawn_at`.
 
     Attributes:
-        rank: where it runs, a rank of the world.
+        rank: world rank that runs it.
     """
 
     __slots__ = ("_ticket", "rank")
@@ -56,14 +56,14 @@ def spawn_at(rank: int, function: Callable[..., T], *args: Any, team: Team = wor
     waiting. An error is raised by `result()`, with the traceback of that rank as a note.
 
     Args:
-        rank: where to run it, a rank of `team`.
+        rank: rank of `team` that runs it.
         function: as for `gw.rpc`.
-        args: anything that can be pickled.
+        args: any objects that can be pickled.
         team: the team of `rank`.
         kwargs: likewise.
 
     Raises:
-        UsageError: there is no such rank.
+        UsageError: the rank is not in the team.
         TypeError: an argument cannot be pickled.
 
     Example:
@@ -100,11 +100,11 @@ def _cancel(ticket: Ticket) -> bool:
     return task is not None and task.cancel()
 
 
-# -- where there is room ------------------------------------------------------------------------------------------
+# -- on the least busy rank ----------------------------------------------------------------------------------------
 
 
 class _Places:
-    """What this rank knows of the load of others: how many tasks it has spawned on each that have not ended."""
+    """The load of other ranks as this one knows it: for each the number of its spawned tasks that have not ended."""
 
     def __init__(self) -> None:
         others = [rank for rank in range(world.size) if rank != world.rank]
@@ -128,14 +128,14 @@ _places: _Places | None = None
 
 
 def spawn(function: Callable[..., T], *args: Any, **kwargs: Any) -> Spawned[T]:
-    """Run a function in a task on a rank where there is room, and return the future of its result. Local.
+    """Run a function in a task on the least busy rank, and return the future of its result. Local.
 
     The rank is one of the others with the fewest tasks spawned by this rank that have not ended; among idle ones it is
     the one that ended a task last, which is still awake. With one rank it is that rank. See `spawn_at` for the rest.
 
     Args:
         function: as for `gw.rpc`.
-        args: anything that can be pickled.
+        args: any objects that can be pickled.
         kwargs: likewise.
 
     Raises:
@@ -163,16 +163,16 @@ def spawn(function: Callable[..., T], *args: Any, **kwargs: Any) -> Spawned[T]:
 def everywhere(function: Callable[..., T], *args: Any, team: Team = world, **kwargs: Any) -> list[T]:
     """Run a function in a task on every rank of a team and return all results, by rank. Local; blocks.
 
-    Only the calling rank starts it; where all ranks call it, each rank runs it once for each of them.
+    Only the calling rank starts it; if all ranks call it, each rank runs it once for each of them.
 
     Args:
         function: as for `gw.rpc`.
-        args: anything that can be pickled.
-        team: the ranks.
+        args: any objects that can be pickled.
+        team: the ranks that run it.
         kwargs: likewise.
 
     Raises:
-        Exception: what the function raises on the lowest rank where it fails, when all have ended.
+        Exception: the exception on the lowest rank where the function fails, raised when all have ended.
 
     Example:
         >>> import gondwana as gw
@@ -186,11 +186,11 @@ def everywhere(function: Callable[..., T], *args: Any, team: Team = world, **kwa
 
 
 def fetch(value: Any) -> Any:
-    """Return what a future or a channel holds, and any other value itself. Blocks; user-level progress.
+    """Return the content of a future or a channel, and any other value itself. Blocks; user-level progress.
 
     Args:
         value: a future (its result), a remote channel (its next item, which stays there), a list or tuple (a list of
-            what its items hold), or anything else.
+            the contents of its items), or anything else.
 
     Example:
         >>> import gondwana as gw

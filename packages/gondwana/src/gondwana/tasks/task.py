@@ -15,23 +15,23 @@ from gondwana.tasks import reports, scheduler
 T = TypeVar("T")
 
 
-class TaskCancelled(GondwanaError, Exception):  # noqa: N818 - as asyncio.CancelledError, no mistake of anybody
+class TaskCancelled(GondwanaError, Exception):  # noqa: N818 - as asyncio.CancelledError, not a mistake
     """Raised in a task where it waits when it is cancelled, and by the `result` of a task that has been."""
 
 
 class Task(Future[T], Generic[T]):
     """A function that takes turns with others on this thread: the future of its result. Local.
 
-    A task runs from `schedule()` on whenever the program, or another task, waits or calls `gw.yield_task`. Where it
+    A task runs from `schedule()` on whenever the program, or another task, waits or calls `gw.yield_task`. When it
     waits itself, for a channel, a future, a signal, a barrier or anything else of the library, the others run, and this
     rank serves remote calls. A task belongs to the thread that has scheduled it.
 
     An error of the task is raised by `result()`. One that nobody asks for is reported when the program ends.
 
     Args:
-        function: what it runs.
-        args: of the function.
-        kwargs: of the function.
+        function: function that it runs.
+        args: positional arguments of the function.
+        kwargs: keyword arguments of the function.
 
     Example:
         >>> import gondwana as gw
@@ -62,7 +62,7 @@ class Task(Future[T], Generic[T]):
         """Have the task run, after those that are ready now, and return it. Local; does not wait.
 
         Raises:
-            UsageError: it is scheduled already, or cancelled.
+            UsageError: the task is scheduled already, or cancelled.
         """
         if self._home is not None or self._done:
             raise UsageError(f"{self!r} is scheduled already: make another Task to run the function again")
@@ -98,7 +98,7 @@ class Task(Future[T], Generic[T]):
         """Wait until the task has ended, with a result or an error. Blocks; user-level progress. See `Future.wait`.
 
         Raises:
-            UsageError: it is not scheduled, so that it would never end.
+            UsageError: the task is not scheduled, so that it would never end.
         """
         if self._home is None and not self._done:
             raise UsageError(f"{self!r} is not scheduled: call its schedule() before you wait for it")
@@ -126,7 +126,7 @@ class Task(Future[T], Generic[T]):
     # -- for the scheduler ---------------------------------------------------------------------------------------
 
     def switch(self) -> None:
-        """Begin the task, on a strand for itself."""
+        """Begin the task, on its own strand."""
         assert self._home is not None
         self._home.start(self)
 
@@ -184,11 +184,11 @@ def sleep(seconds: float) -> None:
     """Let other tasks run for some time; the rank serves remote calls meanwhile. Local; blocks; user-level progress.
 
     Args:
-        seconds: how long; 0: as `yield_task`.
+        seconds: duration; 0: as `yield_task`.
 
     Raises:
         ProgressError: called inside a callback.
-        UsageError: `seconds` is negative or no number.
+        UsageError: `seconds` is negative or not a number.
 
     Example:
         >>> import gondwana as gw

@@ -38,13 +38,13 @@ class Agreement:
         self._comm: Any = own.Dup() if own.size > 1 else None
 
     def failures(self, failure: str | None) -> int:
-        """Return on how many ranks a test has failed. Collective over all ranks; serves others while it waits.
+        """Return the number of ranks on which a test failed. Collective over all ranks; serves others while it waits.
 
         A rank that has failed does not wait long for the others, which may wait for it: it prints its failure and
         where all ranks are, and ends the job.
 
         Args:
-            failure: what to print in that case; None if the test has not failed on this rank.
+            failure: text to print in that case; None if the test has not failed on this rank.
         """
         count = np.array([failure is not None], np.intc)
         if self._comm is None:
@@ -64,7 +64,7 @@ class Agreement:
         return int(count[0])
 
     def exchange(self, own: Any) -> list[Any]:
-        """Return what every rank gives. Collective over all ranks."""
+        """Return the values of all ranks. Collective over all ranks."""
         found: list[Any] = [own] if self._comm is None else self._comm.allgather(own)
         return found
 
@@ -109,7 +109,7 @@ class Launched:
         return _SILENT if self._rank else None
 
     def _agree(self, report: pytest.TestReport) -> None:
-        """Make a report one of all ranks. Collective over all ranks."""
+        """Combine the reports of all ranks into one. Collective over all ranks."""
         failure = f"{report.nodeid} failed\n{report.longreprtext}" if report.failed else None
         if self._agreement.failures(failure) in (0, self._agreement.size):
             return

@@ -25,7 +25,7 @@ MOST_LOOKS = 6
 POISON = 0xDB
 
 _FIRST = 0x4FA0_0000_0000_0000
-"""The lowest address: the processor faults on such ones, whatever is mapped."""
+"""The lowest address: the processor faults on addresses from here on, whatever is mapped."""
 _DEVICE = 1 << 40
 _GAP = 4096
 
@@ -51,10 +51,10 @@ class FakeDevice(DeviceKind):
         """Return another fake device of this rank. Local.
 
         Args:
-            number: from 0.
+            number: number of the device, from 0.
 
         Raises:
-            UsageError: it is negative.
+            UsageError: the number is negative.
         """
         if number < 0:
             raise UsageError(f"gw.fake_device({number}): give 0 or more")
@@ -65,7 +65,7 @@ class FakeDevice(DeviceKind):
         return _device(self.number).allocate(nbytes)
 
     def free(self, address: int) -> None:
-        """Free memory. Local. It is overwritten with garbage immediately, whatever is still under way."""
+        """Free memory. Local. It is overwritten with garbage immediately, even if copies are under way."""
         _device(self.number).free(address)
 
     def write(self, source: Bytes, address: int) -> Future[None]:

@@ -13,19 +13,19 @@ from gondwana.gpu.driver import EMULATED, VARIABLE, driver
 from gondwana.memory import reclaim
 
 _devices: dict[int, devices.Device] = {}
-"""The same ones for all tests: kernels that several of them use stay loaded there."""
+"""The devices, the same for all tests: kernels that several of them use stay loaded there."""
 
 
 @contextmanager
 def emulated_gpu(*, fresh: bool = False) -> Iterator[None]:
-    """Let this process find the emulated GPU, and afterwards what was there before. Local.
+    """Let this process find the emulated GPU, and afterwards its former driver. Local.
 
     Args:
-        fresh: whether it is a new one, for tests after which nothing can be done with it. Others share one, on which
-            the kernels of all of them stay loaded.
+        fresh: whether it is a new one, for tests that leave it unusable. Other tests share one, on which the kernels
+            of all of them stay loaded.
 
     Raises:
-        UsageError: When a GPU is first used, if the package `gondwana-emulator` is not installed.
+        UsageError: when a GPU is first used, if the package `gondwana-emulator` is not installed.
 
     Example:
         >>> from gondwana.testing.gpu import emulated_gpu
@@ -37,7 +37,7 @@ def emulated_gpu(*, fresh: bool = False) -> Iterator[None]:
     kept = {} if fresh else _devices
     with mock.patch.dict(os.environ, {VARIABLE: EMULATED}), mock.patch.object(devices, "_devices", kept):
         _forget()
-        gc.freeze()  # what was there before need not be looked through
+        gc.freeze()  # older objects need not be looked through
         try:
             yield
             gc.collect()

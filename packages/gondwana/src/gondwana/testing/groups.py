@@ -1,4 +1,4 @@
-"""The jobs in which marked tests run: one for all tests with equal settings, and what they found there."""
+"""The jobs in which marked tests run, one for all tests with equal settings, and their results."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Key: TypeAlias = tuple[str, Setting]
 
 @dataclass(frozen=True)
 class Result:
-    """What a test came to on one rank, or on all of them.
+    """The result of a test on one rank, or on all of them.
 
     Args:
         outcome: "failed", "xfailed", "passed" or "skipped".
-        text: why it failed or was skipped.
-        sections: titles and texts of what it wrote.
+        text: reason for a failure or a skip.
+        sections: titles and texts of its output.
     """
 
     outcome: str
@@ -39,7 +39,7 @@ class Result:
 Record: TypeAlias = dict[str, Result | None]
 
 ORDER = ("failed", "xfailed", "passed", "skipped")
-"""Outcomes: what a test came to on one rank counts more than what comes later here."""
+"""Outcomes: the result on one rank counts more than those later in this list."""
 
 
 class Groups:
@@ -51,8 +51,8 @@ class Groups:
     def report(self, item: pytest.Function, setting: Setting) -> None:
         """Give a test its result, as pytest wants it: return, or raise. Starts the job of its group if there is none.
 
-        After a failure a job ends, because its ranks may no longer be at the same place; the tests behind it are run
-        by another job when their turn comes.
+        After a failure a job ends, because its ranks may no longer be at the same place; the later tests are run by
+        another job when their turn comes.
         """
         while item.nodeid not in self._results:  # again if the job has only found that other modules are broken
             self._results |= _run(item, setting, self._results)
@@ -68,7 +68,7 @@ class Groups:
 
 
 def _run(item: pytest.Function, setting: Setting, known: Container[str]) -> dict[str, Result]:
-    """Run a job for a test and those of its group that come after it and whose results are not known."""
+    """Run a job for a test and the later ones of its group whose results are not known."""
     items = item.session.items
     group = _key(item)
     waiting = [other for other in items[items.index(item) :] if _key(other) == group and other.nodeid not in known]
@@ -88,12 +88,12 @@ def _key(item: pytest.Item) -> Key | None:
 
 
 def module_of(nodeid: str) -> str:
-    """Return the module of a test as its name begins. Local."""
+    """Return the module of a test from the start of its name. Local."""
     return nodeid.partition("::")[0]
 
 
 def _specification(items: list[pytest.Item], setting: Setting, folder: Path, config: pytest.Config) -> dict[str, Any]:
-    """What the ranks need to know in order to run these tests as this session would."""
+    """The facts that the ranks need to run these tests as this session would."""
     option = config.option
     arguments = [f"--rootdir={config.rootpath}"]
     arguments += ["-c", str(config.inipath)] if config.inipath else []
@@ -119,10 +119,10 @@ def _until_report(limit: float) -> float:
 
 
 def _job(file: Path, setting: Setting, limit: float, config: pytest.Config) -> str | None:
-    """Run the job for ``limit`` seconds at most; return None if it ended well, otherwise how it ended."""
+    """Run the job for ``limit`` seconds at most; return None if it ended well, otherwise a description of its end."""
     faulthandler.cancel_dump_traceback_later()  # pytest's, for one test that takes too long
     here = ("", os.getcwd())
-    alone = [] if any(place in here for place in sys.path) else ["-P"]  # the ranks find what this session finds
+    alone = [] if any(place in here for place in sys.path) else ["-P"]  # the ranks find the modules of this session
     try:
         command = launch.command(
             setting.ranks,
@@ -145,7 +145,7 @@ def _job(file: Path, setting: Setting, limit: float, config: pytest.Config) -> s
 
 
 def _read(file: Path) -> Record:
-    """What a rank has recorded: the results of tests by name, None for those that it began only."""
+    """The records of a rank: the results of tests by name, None for those that it began only."""
     record: Record = {}
     if file.exists():
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -157,7 +157,7 @@ def _read(file: Path) -> Record:
 
 
 def _merge(tests: list[str], ranks: list[Record], ending: str | None) -> dict[str, Result]:
-    """The results of the tests that the job has come to."""
+    """The results of the tests that the job has reached."""
     results = {}
     for test in tests:
         on_ranks = [record.get(test) for record in ranks]
@@ -169,7 +169,7 @@ def _merge(tests: list[str], ranks: list[Record], ending: str | None) -> dict[st
         else:
             break
     if not results:
-        # Whatever kept the ranks from their first test would keep those of another job from it.
+        # The obstacle that kept the ranks from their first test would keep those of another job from it.
         problems = [result for record in ranks if (result := record.get("")) is not None]
         failure = of_all(problems) if problems else Result("failed", ending or "no rank has run the test")
         broken = {module for record in ranks for module in record}  # these alone cannot be imported
@@ -180,7 +180,7 @@ def _merge(tests: list[str], ranks: list[Record], ending: str | None) -> dict[st
 
 
 def of_all(ranks: list[Result]) -> Result:
-    """Return what a test came to on all ranks together: the worst, with one text for each reason. Local."""
+    """Return the result of a test on all ranks together: the worst, with one text for each reason. Local."""
     outcome = min((result.outcome for result in ranks), key=ORDER.index)
     words: dict[str, list[int]] = {}
     for rank, result in enumerate(ranks):
@@ -192,18 +192,18 @@ def of_all(ranks: list[Result]) -> Result:
 
 
 def _reason(text: str) -> str:
-    """The first line of an error: often the same on all ranks, whatever the values around it."""
+    """The first line of an error: often the same on all ranks, even if the values in it differ."""
     return next((line.removeprefix("E ").strip() for line in text.splitlines() if line.startswith("E ")), text)
 
 
 def _titled(ranks: list[int], size: int, text: str) -> str:
-    """A failure below a line, for summaries, that has its ranks and its first words."""
+    """A failure under a title, for summaries, with its ranks and its first words."""
     reason = _reason(text).partition("\n")[0]
     return f"On rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))} of {size}: {reason}\n{text}"
 
 
 def _interrupted(ranks: list[Result | None], ending: str | None) -> Result:
-    """What a test came to in which the job has ended."""
+    """The result of a test in which the job has ended."""
     late = [rank for rank, result in enumerate(ranks) if result is None]
     failed = of_all([result or Result("skipped") for result in ranks])
     parts = [failed.text] if failed.outcome == "failed" else []

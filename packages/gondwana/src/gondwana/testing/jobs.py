@@ -32,23 +32,23 @@ _FOREIGN = (
     *("OMPI_", "PMIX_", "PMI_", "PYTEST_", "GONDWANA_BIND", "GONDWANA_MPI", "GONDWANA_RANKS", "GONDWANA_THREADS"),
     *("GONDWANA_TIME", "GONDWANA_TRACE"),
 )
-"""How variables begin that another launcher, another test or the runner of the tests may have left."""
+"""Prefixes of variables that another launcher, another test or the runner of the tests may have left."""
 
 _STRAY = "\0"
-"""What Open MPI's launcher prints among the errors when it ends a job; `gondwana run` leaves it out, too."""
+"""Stray output of Open MPI's launcher among the errors when it ends a job; `gondwana run` leaves it out, too."""
 
 REPORT_TIME = 10.0
-"""Seconds before the end in which the ranks say where they stand."""
+"""Seconds before the end in which the ranks report where they stand."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended.
+    """The end of a job.
 
     Args:
         status: the exit status.
-        stdout: what it wrote to standard output, all ranks together.
-        stderr: what it wrote to standard error.
+        stdout: its standard output, all ranks together.
+        stderr: its standard error.
     """
 
     status: int
@@ -76,18 +76,18 @@ def run_ranks(
     """Run a program on ``ranks`` ranks, started as ``gondwana run`` starts them. Local; blocks until the job has ended.
 
     Args:
-        ranks: how many; 1 runs without MPI unless GONDWANA_MPI=1 is among the variables.
-        program: the path of a script, its source, or a function without parameters, which is called in a module of
-            its own (so it imports what it needs).
-        arguments: for the program.
+        ranks: number of ranks; 1 runs without MPI unless GONDWANA_MPI=1 is among the variables.
+        program: path of a script, its source, or a function without parameters, which is called in its own module
+            (so it imports what it needs).
+        arguments: arguments of the program.
         timeout: seconds until all of its processes are killed; 10 seconds earlier, the ranks report where they stand.
-        threads: per rank.
+        threads: threads of each rank.
         python: the interpreter; its mpi4py decides which MPI is used.
         variables: environment variables of the job.
-        cwd: the folder in which the job works; None: the current one.
+        cwd: working folder of the job; None: the current one.
 
     Raises:
-        JobTimeoutError: the job was killed at its time limit; the message holds all that it wrote.
+        JobTimeoutError: the job was killed at its time limit; the message holds its whole output.
 
     Example:
         >>> from gondwana.testing.jobs import run_ranks
@@ -113,10 +113,10 @@ def run_command(
     """Run a command to its end. Local; blocks. An interrupt, too, kills all processes that it has started.
 
     Args:
-        argv: the words of the command.
-        timeout: seconds until it and all that it has started are killed.
-        variables: environment variables to set beside those that are there.
-        cwd: the folder in which it works; None: the current one.
+        argv: words of the command.
+        timeout: seconds until it and its children are killed.
+        variables: environment variables to set beside the present ones.
+        cwd: its working folder; None: the current one.
 
     Raises:
         JobTimeoutError: the command was killed at its time limit.
@@ -143,12 +143,12 @@ def run_command(
 def start_command(
     argv: Sequence[str], *, variables: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.Popen[str]:
-    """Start a command in a process group of its own and return it. Local.
+    """Start a command in its own process group and return it. Local.
 
     Args:
-        argv: the words of the command.
-        variables: environment variables to set beside those that are there.
-        cwd: the folder in which it works; None: the current one.
+        argv: words of the command.
+        variables: environment variables to set beside the present ones.
+        cwd: its working folder; None: the current one.
     """
     session = {supervisor.SESSIONS: f"{_sessions()}/{next(_numbers)}"}
     return subprocess.Popen(
@@ -165,7 +165,7 @@ def start_command(
 
 
 def _sharing_cores() -> dict[str, str]:
-    """Have waiting ranks yield the processor where pytest-xdist runs several jobs at a time."""
+    """Have waiting ranks yield the processor if pytest-xdist runs several jobs at a time."""
     jobs = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     return {"OMPI_MCA_mpi_yield_when_idle": "1"} if jobs > 1 else {}
 
@@ -182,14 +182,14 @@ _numbers = itertools.count()
 
 
 def kill_group(process: subprocess.Popen[str]) -> None:
-    """Kill a command and all that it has started, ranks of a launcher included. Local."""
+    """Kill a command and all its children, ranks of a launcher included. Local."""
     for pid in (*supervisor.descendants(process.pid), process.pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 def clean_environment() -> dict[str, str]:
-    """Return the environment without what another launcher or another test may have left. Local."""
+    """Return the environment without variables that another launcher or another test may have left. Local."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
 
 

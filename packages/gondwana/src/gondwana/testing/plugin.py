@@ -27,16 +27,16 @@ PARAMETER = "ranks_job"
 """The parameter of marked tests that holds their setting."""
 
 SIZE = pytest.StashKey[int]()
-"""How many ranks the job has that this session is part of: absent in a session that starts jobs."""
+"""The number of ranks of the job that this session is part of: absent in a session that starts jobs."""
 
 SETTINGS = pytest.StashKey[list[str]]()
-"""The names of the settings whose tests alone this session runs: absent in sessions that a user has started."""
+"""The names of the only settings whose tests this session runs: absent in sessions that a user has started."""
 
 BY_SETTING = "gondwana_by_setting"
-"""What a worker of pytest-xdist is told: that all tests with equal settings are its own."""
+"""The key by which a worker of pytest-xdist learns that all tests with equal settings are its own."""
 
 _JOB = re.compile(r"\[(1rank|\d+ranks)(-\d+pernode)?(-\d+threads)?[-\]]")
-"""How the parameters of a marked test begin. Settings that differ in more than these numbers stay together, too."""
+"""Begin of the parameters of a marked test. Settings that differ in more than these numbers stay together, too."""
 
 _GROUPS: pytest.StashKey[Groups] = pytest.StashKey()
 
@@ -47,7 +47,7 @@ HELP = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the mark; see in which kind of session this is."""
+    """Declare the mark; find out in which kind of session this is."""
     exits.keep_standard_error()  # nothing is captured now
     config.addinivalue_line("markers", HELP)
     job = launcher.detect()
@@ -81,7 +81,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what cannot run here."""
+    """Skip tests that cannot run here."""
     setting = setting_of(item)
     if setting is None:
         return
@@ -125,7 +125,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist whether it is so."""
+    """Pass that fact to a worker of pytest-xdist."""
     node.workerinput[BY_SETTING] = node.config.getvalue("dist") == "loadfile"
 
 
@@ -136,7 +136,7 @@ def shared_over_modules(config: pytest.Config) -> bool:
 
 
 def setting_of(item: pytest.Item) -> Setting | None:
-    """Return the job that a test is for, or None if it is not marked. Local."""
+    """Return the job of a test, or None if it is not marked. Local."""
     call = getattr(item, "callspec", None)
     setting = call.params.get(PARAMETER) if call is not None else None
     return setting if isinstance(setting, Setting) else None
@@ -152,7 +152,7 @@ def world() -> Team:
 
 @pytest.fixture(scope="session")
 def team(world: Team) -> Team:
-    """Return a team of all ranks that has a communicator of its own, so that no message meets those of the world."""
+    """Return a team of all ranks that has its own communicator, so that no message is mixed up with the world's."""
     own = world.split(0, name="the team of the tests")
     assert own is not None
     return own
@@ -186,13 +186,13 @@ class Setting:
     """The job that a test runs in. Tests with equal settings share a job.
 
     Args:
-        ranks: how many.
-        ranks_per_node: this many ranks take each other to be on one node; 0: all that are.
-        threads: per rank.
+        ranks: number of ranks.
+        ranks_per_node: number of ranks that regard each other as being on one node; 0: all that are.
+        threads: threads of each rank.
         variables: environment variables of the job, as pairs.
         python: the interpreter of the ranks.
         timeout: seconds for the tests of each module in the job.
-        id: what the names of its tests end with, beside the numbers; settings may be equal that differ in it.
+        id: end of the names of its tests, after the numbers; settings that differ only in it are equal.
     """
 
     ranks: int
@@ -205,14 +205,14 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """How the names of tests show it."""
+        """The form of the setting in the names of tests."""
         node = f"{self.ranks_per_node}pernode" if self.ranks_per_node else ""
         threads = f"{self.threads}threads" if self.threads > 1 else ""
         return "-".join(filter(None, (f"{self.ranks}ranks" if self.ranks > 1 else "1rank", node, threads, self.id)))
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables of the job that are its own."""
+        """The environment variables of the job alone."""
         node = {"GONDWANA_RANKS_PER_NODE": str(self.ranks_per_node)} if self.ranks_per_node else {}
         return {**node, **dict(self.variables)}
 
@@ -229,7 +229,7 @@ def settings_of(node: pytest.Item) -> list[Setting]:
     """Return the jobs that a test is marked for; several marks in one place add up, the closest place counts. Local.
 
     Raises:
-        pytest.UsageError: a mark has no number of ranks, or options that it does not know.
+        pytest.UsageError: a mark has no number of ranks, or unknown options.
     """
     places = list(node.iter_markers_with_node("ranks"))
     marks = [mark for place, mark in places if place is places[0][0]]

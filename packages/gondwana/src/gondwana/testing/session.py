@@ -1,8 +1,8 @@
-"""What a rank of a job of tests executes: ``python -m gondwana.testing.session FILE``.
+"""The program of a rank of a job of tests: ``python -m gondwana.testing.session FILE``.
 
 It runs the tests that the file names with pytest, as the session that has started the job would, and records each
-result in a file of its own. After each test the ranks agree: if it has failed on one of them, all stop, because the
-next test could meet what this one has left unfinished.
+result in its own file. After each test the ranks agree: if it has failed on one of them, all stop, because the next
+test could be disturbed by unfinished acts of this one.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ BROKEN = ("failed", "xfailed")
 
 ENDS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
-"""How sessions end whose results are all recorded."""
+"""Exit codes of sessions whose results are all recorded."""
 
 WITHOUT = ("terminal", "xdist", "xdist.looponfail", "cacheprovider", "timeout", "randomly", "faulthandler")
-"""Plugins that are the business of the session that has started the job."""
+"""Plugins that concern only the session that has started the job."""
 
 
 def main(file: str) -> int:
@@ -96,7 +96,7 @@ class Recorder:
             setattr(config.option, name, value)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keep why a module cannot be imported."""
+        """Keep the reason why a module cannot be imported."""
         if report.failed:
             self._problems.append(report.longreprtext)
             self._broken.append(module_of(report.nodeid))
@@ -142,12 +142,12 @@ class Recorder:
             self._agree_on_failure(_outcome(report) in BROKEN)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Record what a test came to, and agree on it once more, because its end may have failed."""
+        """Record the result of a test, and agree on it once more, because its end may have failed."""
         self._record_result(nodeid)
         self._agree_on_failure(_outcome(self._reports[-1]) in BROKEN)
 
     def pytest_internalerror(self, excrepr: object) -> None:
-        """Show what no terminal plugin shows."""
+        """Show an error that no terminal plugin shows."""
         os.write(2, f"{excrepr}\n".encode())
 
     # -- recording -----------------------------------------------------------------------------------------------

@@ -73,8 +73,8 @@ def grids(ndim: int, ranks: int | None = None) -> st.SearchStrategy[tuple[int, .
     """Give grids of ranks of a dimension. Local.
 
     Args:
-        ndim: how many axes, 1 to 3 unless the number of ranks is given.
-        ranks: the product of their extents; None: any.
+        ndim: number of axes, 1 to 3 unless the number of ranks is given.
+        ranks: product of their extents; None: any.
     """
     if ranks is None:
         return st.tuples(*[st.integers(1, _of_dimension(ndim, 6, 4, 3))] * ndim)
@@ -103,8 +103,8 @@ def layouts(draw: st.DrawFn, ndim: int | None = None, ranks: int | None = None) 
 
     Args:
         draw: given by Hypothesis.
-        ndim: how many axes; None: 1 to 3.
-        ranks: how many ranks the boxes are divided over; None: any number.
+        ndim: number of axes; None: 1 to 3.
+        ranks: number of ranks that the boxes are divided over; None: any number.
     """
     ndim = draw(dimensions()) if ndim is None else ndim
     domain, grid, ghost = draw(boxes(ndim)), draw(grids(ndim, ranks)), draw(ghosts(ndim))

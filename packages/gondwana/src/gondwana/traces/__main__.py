@@ -1,4 +1,4 @@
-"""`python -m gondwana.traces FILE`: make the trace of a job that has ended too early, from what its ranks have left."""
+"""`python -m gondwana.traces FILE`: make the trace of a job that ended too early, from the parts of its ranks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The end of a rank that records: rank 0 makes the trace when all have finished, and prints what is in it.
+"""The end of a rank that records: rank 0 makes the trace when all have finished, and prints a summary.
 
-Imported only where a rank records.
+Imported only if a rank records.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from gondwana.teams import world
 from gondwana.traces.merge import Trace, merge
 
 _WIDEST = 8
-"""Ranks of the largest matrix that is printed whole."""
+"""The most ranks of a matrix that is printed whole."""
 _PAIRS = 8
 """Pairs of ranks that are printed of a larger one."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _FEW = 8
-"""Categories that are printed."""
+"""The most categories that are printed."""
 
 
 def at_end_of(one: Recorder) -> None:
-    """Register what ends the trace of this process. Local."""
+    """Register the acts that end the trace of this process. Local."""
     exits.when_all_leave(lambda: _leave_together(one))
     atexit.register(_leave_alone, one)
 
@@ -62,12 +62,12 @@ def _merge(one: Recorder) -> None:
 
 
 def report(lines: list[str]) -> None:
-    """Print lines to standard error, which is no result of the program. Local."""
+    """Print lines to standard error, since they are not a result of the program. Local."""
     print("".join(f"gondwana: {line}\n" for line in lines), end="", file=sys.stderr, flush=True)
 
 
 def summary(trace: Trace) -> list[str]:
-    """Return the lines: where the trace is, where the time went, who sent how much to whom. Pure."""
+    """Return the lines: the place of the trace, the shares of the time, the bytes between ranks. Pure."""
     about = trace.about
     found = [f"trace of {_counted(about['ranks'], 'rank')}: {trace.file}, {_counted(sum(about['events']), 'record')}"]
     found.append(f"time of the ranks: {_shares(about)}")

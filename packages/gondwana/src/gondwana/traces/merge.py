@@ -1,6 +1,6 @@
-"""Making one trace of the parts that the ranks of a job have left.
+"""Making one trace from the parts that the ranks of a job have left.
 
-What a rank has noted beside its records is a line each: disks and hands may have damaged them.
+The notes of a rank beside its records are a line each: disks and hands may have damaged them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Number = Annotated[int, msgspec.Meta(ge=0)]
 
 @dataclass(frozen=True)
 class Trace:
-    """What a trace says of a job as a whole.
+    """Facts of a trace about a job as a whole.
 
     Attributes:
-        file: where it is.
+        file: file of the trace.
         about: the value of its key "gondwana".
     """
 
@@ -47,8 +47,8 @@ def merge(file: Path) -> Trace:
     """Write a trace from the parts in the folder beside it, which are removed. Local; one process at a time.
 
     Raises:
-        UsageError: there are no parts.
-        OSError: it cannot be written; the parts stay.
+        UsageError: the folder has no parts.
+        OSError: the trace cannot be written; the parts stay.
     """
     folder = Path(f"{file}{PARTS}")
     problem = files.obstacle(file, streams=False)
@@ -150,7 +150,7 @@ def _about(parts: dict[int, Part], ranks: list[RankEvents]) -> dict[str, Any]:
 
 
 def matrix(ranks: list[RankEvents], size: int) -> dict[str, list[list[int]]]:
-    """Return how many bytes and messages went from rank to rank: row r has what left rank r. Pure."""
+    """Return the bytes and messages that went from rank to rank: row r has those from rank r. Pure."""
     nbytes, messages = ([[0] * size for _ in range(size)] for _ in range(2))
     for one in ranks:
         sent, fetched = one.traffic(size)
@@ -189,7 +189,7 @@ def _program(parts: dict[int, Part]) -> tuple[str, list[str]]:
 
 
 class Line(msgspec.Struct):
-    """What a rank has noted beside its records."""
+    """A note of a rank beside its records."""
 
 
 class NameLine(Line):
@@ -203,7 +203,7 @@ class NameLine(Line):
 
 
 class PlanLine(Line):
-    """A plan of copies: its key on all ranks, these, and the bytes of a round by the rank that gets them."""
+    """A plan of copies: its key, the same on all ranks, the ranks, and the bytes of a round by receiving rank."""
 
     plan: Annotated[int, msgspec.Meta(ge=0, lt=part.PLANS)]
     key: int
@@ -222,7 +222,7 @@ class TrackLine(Line):
 
 
 class ProcessLine(Line):
-    """Where the process runs, its main thread and its command."""
+    """The host of the process, its main thread and its command."""
 
     host: str
     main: int | None

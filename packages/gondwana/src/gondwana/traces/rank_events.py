@@ -1,4 +1,4 @@
-"""The events of one rank in the trace event format, and what they sum up to.
+"""The events of one rank in the trace event format, and their totals.
 
 Each instant of a rank counts for one kind of span.
 """
@@ -18,27 +18,27 @@ COMPILED = {
     number: {"number": number, "name": name, "category": category}
     for number, (name, category) in part.COMPILED_SPANS.items()
 }
-"""What compiled code records, by the number that it has in all processes."""
+"""Names of the records of compiled code, by the number that they have in all processes."""
 MOST_POINTS = 2000
-"""Points of the curve of bytes: more would not be seen."""
+"""Points of the curve of bytes: more would not be visible."""
 
 Interval: TypeAlias = tuple[int, int, str]
 """Begin and end [ns], and the category."""
 
 PYTHON = "python"
-"""The category of the time that no span has: the program itself."""
+"""The category of time outside of all spans: the program itself."""
 SUSPENDED = "suspended"
-"""That of the waits of a task, in which others run: it takes no time of the rank."""
+"""The category of the waits of a task, in which others run: it takes no time of the rank."""
 
 
 class End(NamedTuple):
     """One end of an arrow.
 
     Attributes:
-        name: of the arrow, the same at both ends.
-        rank: where it is.
-        track: of the span that it belongs to.
-        time: since the start of the trace [ns].
+        name: name of the arrow, the same at both ends.
+        rank: rank of this end.
+        track: track of its span.
+        time: time since the start of the trace [ns].
     """
 
     name: str
@@ -52,14 +52,14 @@ class RankEvents:
     """A rank in a trace. Pure.
 
     Args:
-        rank: its number.
-        found: what it has recorded.
-        origin: the start of the trace, by the clock of rank 0 [ns].
+        rank: number of the rank.
+        found: its records.
+        origin: start of the trace, by the clock of rank 0 [ns].
 
     Attributes:
-        seconds: nanoseconds that it took, by category.
-        leaving: ends of arrows at this rank, from which they go.
-        arriving: ends at this rank to which they come.
+        seconds: nanoseconds by category.
+        leaving: ends of arrows at this rank that start here.
+        arriving: ends of arrows at this rank that end here.
     """
 
     rank: int
@@ -98,7 +98,7 @@ class RankEvents:
         return records
 
     def _track(self, track: int) -> int:
-        """The track of a record; compiled code knows the identifier of its thread only."""
+        """The track of a record; compiled code knows only the identifier of its thread."""
         if track == self._main:
             return 0
         if track not in self._tracks:
@@ -112,7 +112,7 @@ class RankEvents:
         return track
 
     def _of_program(self) -> Iterator[Interval]:
-        """What takes time of the program's own thread."""
+        """The intervals that take time of the program's own thread."""
         own = {0, *(number for number, line in self._tracks.items() if line.get("main"))}
         for begin, length, name, track, _ in self._records:
             if track in own and name["category"] != SUSPENDED:
@@ -123,10 +123,10 @@ class RankEvents:
         return End(f"{plan['key']:x}.{number}.{ranks[0]}.{ranks[1]}", self.rank, track, time)
 
     def traffic(self, size: int) -> tuple[list[list[int]], list[list[int]]]:
-        """Return bytes and messages from this rank to each, and to this rank from each, which it fetched. Pure.
+        """Return bytes and messages from this rank to each, and those that it fetched from each. Pure.
 
         Args:
-            size: ranks of the job.
+            size: number of ranks of the job.
         """
         peers = [[*row] for row in self.found.peers.tolist()[:size]]
         peers += [[0] * part.PEER] * (size - len(peers))
@@ -160,7 +160,7 @@ class RankEvents:
         yield from self._curve()
 
     def _curve(self) -> Iterator[str]:
-        """How many bytes it has moved so far, as a curve of few points."""
+        """The bytes moved so far, as a curve of few points."""
         moved = sorted(
             (begin + length, value)
             for begin, length, name, _, value in self._records
@@ -205,8 +205,8 @@ def _arguments(name: dict[str, Any], value: int) -> str:
 def by_category(begin: int, end: int, intervals: Iterable[Interval]) -> dict[str, int]:
     """Return the nanoseconds of each category between two moments; their sum is the time between these. Pure.
 
-    An instant counts for the span that began last of those that are open then, and for the program itself if none is.
-    Spans that do not lie inside of each other, as those of tasks, may come in any order.
+    An instant counts for the span that began last of those that are open then, and for the program itself without any.
+    Spans that are not nested, as those of tasks, may come in any order.
 
     Example:
         >>> by_category(0, 10, [(2, 8, "kernel"), (3, 5, "wait")])
@@ -225,7 +225,7 @@ def by_category(begin: int, end: int, intervals: Iterable[Interval]) -> dict[str
 
 
 def _advance(total: dict[str, int], open_ones: list[Interval], now: int, until: int) -> int:
-    """Give the time from `now` to `until` to the spans that are open, the last one first; return `until`."""
+    """Give the time from `now` to `until` to the open spans, the last one first; return `until`."""
     while now < until:
         while open_ones[-1][1] <= now:
             open_ones.pop()

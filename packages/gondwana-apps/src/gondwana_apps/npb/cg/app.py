@@ -26,7 +26,7 @@ TOLERANCE = 1e-10
 
 
 class CG:
-    """What the command line and the report must know of CG."""
+    """The description of CG for the command line and the report."""
 
     name = "CG"
     program = "npb-cg"
@@ -111,7 +111,7 @@ class CG:
         return problem.zeta
 
     def lines(self) -> Mapping[str, Sequence[object]]:
-        """Return what the timed region runs, with the default way to add up. Local."""
+        """Return the parts of the timed region, with the default way to add up. Local."""
         return {
             "communication": (sums.vector_with_flags, sums.scalar_with_flags, *sums.ONE_SIDED),
             "computation": (solver, matrix.multiply, dot, *vectors.UPDATES),
@@ -131,8 +131,8 @@ def check(argv: list[str], ranks: int | None = None) -> None:
     """Refuse arguments that cannot run, before any rank starts. Local.
 
     Args:
-        argv: what follows `npb-cg` on the command line.
-        ranks: number of ranks that will run, where the launcher knows it.
+        argv: arguments after `npb-cg` on the command line.
+        ranks: number of ranks that will run, if the launcher knows it.
 
     Raises:
         UsageError: one line that says what to change.
@@ -144,7 +144,7 @@ def main(argv: list[str]) -> int:
     """Run the benchmark. Collective over the world.
 
     Args:
-        argv: what follows `npb-cg` on the command line.
+        argv: arguments after `npb-cg` on the command line.
 
     Returns:
         The exit status: 0 if the result is verified, else 1.

@@ -1,4 +1,4 @@
-"""Which block of the matrix each rank has: the process grid of NPB 3.4."""
+"""The block of the matrix of each rank: the process grid of NPB 3.4."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Grid:
 
     Attributes:
         n: rows of the matrix.
-        rank: this one.
-        ranks: all of them.
+        rank: number of this rank.
+        ranks: number of all ranks.
     """
 
     n: int
@@ -39,12 +39,12 @@ class Grid:
 
     @property
     def row(self) -> int:
-        """Of this rank."""
+        """Row of this rank."""
         return self.rank // self.columns
 
     @property
     def column(self) -> int:
-        """Of this rank."""
+        """Column of this rank."""
         return self.rank % self.columns
 
     @property
@@ -53,11 +53,11 @@ class Grid:
         return self.columns // self.rows
 
     def row_block(self, row: int) -> gw.RectDomain:
-        """Return which rows of the matrix a row of ranks has. Local."""
+        """Return the rows of the matrix that a row of ranks has. Local."""
         return gw.RectDomain((0,), (self.n,)).subblock((self.rows,), (row,))
 
     def column_block(self, column: int) -> gw.RectDomain:
-        """Return which columns of the matrix, and elements of vectors, a column of ranks has. Local."""
+        """Return the columns of the matrix, and elements of vectors, that a column of ranks has. Local."""
         row, part = divmod(column, self.columns_a_row)
         return self.row_block(row).subblock((self.columns_a_row,), (part,))
 

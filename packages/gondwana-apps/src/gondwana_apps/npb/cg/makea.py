@@ -1,7 +1,7 @@
 """The matrix of CG, exactly that of NPB 3.4: A = sum of w_i x_i x_i^T, plus (rcond - shift) on the diagonal.
 
-The vectors x_i are drawn one after the other. That is quick (millions of numbers, where the matrix has hundreds of
-millions of products), so every rank draws all of them and keeps what falls into its own block.
+The vectors x_i are drawn one after the other. That is quick (millions of numbers, while the matrix has hundreds of
+millions of products), so every rank draws all of them and keeps those in its own block.
 
 The block is made column by column. The elements of a row then come in the order of their columns, so that nothing is
 sorted, and products for one element come one after the other, so that they are added where the row ends. They come
@@ -20,20 +20,20 @@ from gondwana_apps.npb.cg.problem import RCOND, CGProblem
 from gondwana_apps.npb.common.stream import MASK, MULTIPLIER, UNIT, state_after
 
 BYTES_AN_ELEMENT = 16
-"""Of the vectors, while the matrix is made."""
+"""Bytes of an element of the vectors, while the matrix is made."""
 
 _STEP, _MASK = np.uint64(MULTIPLIER), np.uint64(MASK)
 
 
 class Vectors(NamedTuple):
-    """The sparse vectors x_i by rows, and who has an element at a place.
+    """The sparse vectors x_i by rows, and the vectors that have an element at a place.
 
     Attributes:
-        size: elements of each: nonzer + 1.
+        size: number of elements of each: nonzer + 1.
         place: int32 [n * size].
         value: float64 [n * size].
         weight: float64 [n], the w_i.
-        holder_start: int64 [n + 2]; where the elements at each place start in `holder`.
+        holder_start: int64 [n + 2]; start of the elements at each place in `holder`.
         holder: int32 or int64 [n * size], positions in `place` and `value`, with growing i.
     """
 
@@ -53,7 +53,7 @@ def make_matrix(problem: CGProblem, block: Block) -> tuple[Matrix, int]:
         block: rows and columns.
 
     Returns:
-        The block, and how many elements it has besides zeros that fill it up.
+        The block, and the number of its elements besides zeros that fill it up.
     """
     vectors = _draw(problem)
     rows, columns = (domain.axes[0] for domain in block)
@@ -88,7 +88,7 @@ def _draw(problem: CGProblem) -> Vectors:
 def _draw_vectors(state: int, place: Any, value: Any, seen: Any) -> None:
     """Draw pairs of a value and a place until each vector i has enough places; then let its element at i be 1/2.
 
-    If i is among the places, an element 0 at i keeps the vectors of one length: it adds nothing.
+    If i is among the places, an element 0 at i keeps the vectors of equal length: it adds nothing.
     """
     n, size = place.shape
     x = np.uint64(state)

@@ -16,16 +16,16 @@ import numpy.typing as npt
 import gondwana as gw
 
 ABREAST = 4
-"""Rows side by side: that many sums are under way, where one would wait for each addition."""
+"""Rows side by side: their sums are under way together, while one alone would wait for each addition."""
 
 ELEMENTS = 24
-"""About how many elements a row of a panel should have: with fewer, rows cost more than what is in them."""
+"""Approximate number of elements in a row of a panel: with fewer, the rows themselves cost more."""
 
 NARROWEST, WIDEST = 5_000, 2**15
 """Columns of a panel: their part of the vector is then between 40 and 256 KiB."""
 
 BYTES = 10
-"""Of an element: its value and its column."""
+"""Bytes of an element: its value and its column."""
 
 Block = tuple[gw.RectDomain, gw.RectDomain]
 
@@ -36,11 +36,12 @@ class Matrix(NamedTuple):
     Attributes:
         rows: the first row of the block, and the row after the last.
         columns: the same for columns.
-        panels: how many.
-        width: columns of a panel; the last one may have less.
-        groups: of rows in a panel; the last one is filled up with the first row of the block and no elements.
+        panels: number of panels.
+        width: number of columns of a panel; the last one may have less.
+        groups: number of groups of rows in a panel; the last one is filled up with the first row of the block, without
+            elements.
         row: int32 [panels * groups * ABREAST]; the rows in their order.
-        start: int64 [panels * groups + 1]; where each group starts.
+        start: int64 [panels * groups + 1]; start of each group.
         value: float64 [start[-1]]; shorter rows of a group are filled up with zeros.
         column: uint16 [start[-1]], counted from the first one of the panel.
     """
@@ -57,10 +58,10 @@ class Matrix(NamedTuple):
 
 
 def divide(columns: int, density: float) -> tuple[int, int]:
-    """Return how many panels so many columns make, and their width. Local.
+    """Return the number and the width of panels for `columns` columns. Local.
 
     Args:
-        columns: of the block.
+        columns: number of columns of the block.
         density: elements of the matrix by places for them.
     """
     widest = min(max(ELEMENTS / density, NARROWEST), WIDEST)
@@ -73,8 +74,8 @@ def allocate(block: Block, width: int, lengths: npt.NDArray[np.int32]) -> Matrix
 
     Args:
         block: its rows and columns.
-        width: of a panel.
-        lengths: int32 [panels, rows]; elements that each row of each panel is to have.
+        width: width of a panel.
+        lengths: int32 [panels, rows]; numbers of elements for each row of each panel.
     """
     rows, columns = (domain.axes[0] for domain in block)
     panels, groups = len(lengths), math.ceil(len(rows) / ABREAST)
@@ -93,7 +94,7 @@ def allocate(block: Block, width: int, lengths: npt.NDArray[np.int32]) -> Matrix
 
 @gw.jit
 def multiply(a: Any, p: Any, w: Any) -> None:
-    """Let w = A p over the columns of this rank: a sum over all columns lacks what the others of its row have."""
+    """Let w = A p over the columns of this rank: a sum over all columns needs those of the others of its row, too."""
     for row in range(a.rows[0], a.rows[1]):
         w[row] = 0.0
     for panel in range(a.panels):

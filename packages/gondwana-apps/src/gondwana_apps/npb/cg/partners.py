@@ -1,4 +1,4 @@
-"""What a rank and those it adds up with share: room for each other's sums, set up once."""
+"""The shared memory of a rank and its partners in sums: space for each other's sums, set up once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import gondwana as gw
 from gondwana_apps.npb.cg.grid import Grid
 
 TURNS = 2
-"""Rooms for each sum, used in turns. Two suffice: before anybody fills one again it has received something that its
-owner sent, on whatever way, after reading it (for vectors because scalars are added up between them)."""
+"""Spaces for each sum, used in turns. Two suffice: before a rank fills one again it has received something that its
+owner sent, in whatever way, after reading it (for vectors because scalars are added up between them)."""
 
 CONJG, RCOMM, NCOMM = 0, 1, 2
 """Places of the seconds in conjugate gradients, in the sums over rows there, and in those for norms."""
@@ -21,11 +21,11 @@ _WORD = 8
 
 
 class Place(NamedTuple):
-    """Where another rank takes a number of this one.
+    """The place where another rank takes a number of this one.
 
     Attributes:
-        there: its first room for it; the next one follows at a `distance`, in elements.
-        rank: who it is.
+        there: its first space for it; the next one follows at a `distance`, in elements.
+        rank: rank that takes it.
     """
 
     there: gw.GlobalPtr
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A part of this rank's sums that another rank needs: a view of them, and where it goes, as in `Place`."""
+    """A part of this rank's sums that another rank needs: a view of them, and its target, as in `Place`."""
 
     part: npt.NDArray[np.float64]
     there: gw.GlobalPtr
@@ -47,21 +47,21 @@ class Partners(NamedTuple):
 
     Attributes:
         team: all ranks.
-        row: those of this rank's row of the grid.
-        size: how many these are.
-        column: this rank's place among them.
+        row: ranks of this rank's row of the grid.
+        size: number of these.
+        column: place of this rank among them.
         columns: the first element of a vector that this rank has, and the one after its last.
-        w: this rank's part of a product: sums over its columns.
-        pieces: of `w`, one for each rank that needs one. This rank's own stays where it is: it puts nothing.
-        memory: the pieces and scalars that come, and `w`.
-        sources: int64 [TURNS, size]; where element 0 of the piece of each column is, or would be.
+        w: part of a product of this rank: sums over its columns.
+        pieces: pieces of `w`, one for each rank that needs one. This rank's own stays in its place: it puts nothing.
+        memory: the arriving pieces and scalars, and `w`.
+        sources: int64 [TURNS, size]; place of element 0, existing or not, of the piece of each column.
         scalars: the places for this rank's scalar, its own included.
-        values: float64 [TURNS, size]; the scalars that come.
-        turns: how many vectors and how many scalars have been added up.
-        arrived: counts pieces by the column of the sender and, in channels after those, scalars.
+        values: float64 [TURNS, size]; the arriving scalars.
+        turns: numbers of vectors and of scalars that have been added up.
+        arrived: signal that counts pieces by the column of the sender and, in channels after those, scalars.
         partner: the rank that `mine` is for, and that has the same for this rank.
         mine: a view of `w`.
-        seconds: by section.
+        seconds: seconds by section.
     """
 
     team: gw.Team
@@ -127,7 +127,7 @@ def connect(team: gw.Team, grid: Grid) -> Partners:
 
 
 def _sources(grid: Grid, place_of_w: int) -> npt.NDArray[np.int64]:
-    """Where pieces come to lie, as `Partners.sources` has it."""
+    """The places of arriving pieces, as in `Partners.sources`."""
     rows, columns = grid.block
     rooms = np.arange(TURNS * grid.columns).reshape(TURNS, grid.columns) * columns.size
     if grid.column in grid.columns_inside(grid.row):
@@ -137,5 +137,5 @@ def _sources(grid: Grid, place_of_w: int) -> npt.NDArray[np.int64]:
 
 
 def _from(first: int, ranks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same, those from `first` on before the others: not everybody begins with rank 0."""
+    """The same, those from `first` on before the others: so that not all begin with rank 0."""
     return sorted(ranks, key=lambda entry: (entry[0] < first, entry))

@@ -16,13 +16,13 @@ class CGProblem:
     """The parameters of one class.
 
     Attributes:
-        letter: of the class.
+        letter: letter of the class.
         n: rows of the matrix.
         nonzer: elements drawn at random for each of the vectors whose outer products make the matrix.
-        iterations: of the power method.
-        shift: subtracted from the diagonal.
-        zeta: the reference.
-        nonzeros: of the matrix, where they are known.
+        iterations: iterations of the power method.
+        shift: number subtracted from the diagonal.
+        zeta: reference of zeta.
+        nonzeros: nonzeros of the matrix, if known.
     """
 
     letter: str
@@ -43,11 +43,11 @@ class CGProblem:
 
     @property
     def density(self) -> float:
-        """Elements of the matrix by places for them, about."""
+        """Elements of the matrix by places for them, approximately."""
         return self.expected_nonzeros() / self.n**2
 
     def operations(self) -> float:
-        """Return how many millions of operations the timed region counts as, by NPB's formula. Local."""
+        """Return the nominal millions of operations of the timed region, by NPB's formula. Local."""
         row = self.nonzer * (self.nonzer + 1)
         return 2e-6 * self.iterations * self.n * (3 + row + STEPS * (5 + row) + 3)
 

@@ -4,7 +4,7 @@ Each way has a function for vectors, which takes the sums `partners.w` of a prod
 in `q` the elements of the product that this rank has, and one for scalars. The one-sided ways add in the order of the
 columns: all ranks and both ways have the same bits.
 
-They need one phase: each rank puts each piece where it is needed in the end. Exchanges between pairs, as in NPB's own
+They need one phase: each rank puts each piece directly to its final place. Exchanges between pairs, as in NPB's own
 code, need log2 of the columns and one more; they move less from 8 ranks on (3/4 of it with 8 or 16, half with 64).
 """
 
@@ -109,7 +109,7 @@ WAYS = {
     "barrier": (vector_with_barriers, scalar_with_barriers),
     "mpi": (vector_by_mpi, scalar_by_mpi),
 }
-"""By name: how vectors and how scalars are added up. The first is the default."""
+"""The ways to add up vectors and scalars, by name. The first is the default."""
 
 ONE_SIDED = (_next_turn, _add_parts, _add_values)
-"""What the one-sided ways share."""
+"""Common functions of the one-sided ways."""

@@ -1,4 +1,4 @@
-"""Vectors of CG: each rank has the elements of its columns. What is done to one element is done in one pass."""
+"""Vectors of CG: each rank has the elements of its columns. All operations on one element are done in one pass."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the benchmarks share: random numbers, timers, output and the command line."""
+"""The common parts of the benchmarks: random numbers, timers, output and the command line."""

@@ -24,8 +24,8 @@ def main(benchmark: Benchmark[P], argv: list[str]) -> int:
     """Run a benchmark, print the official output and write the result. Collective over the world.
 
     Args:
-        benchmark: which.
-        argv: what follows its name on the command line.
+        benchmark: benchmark to run.
+        argv: arguments after its name on the command line.
 
     Returns:
         The exit status: 0 if the result is verified or there is nothing to compare with, else 1.

@@ -1,4 +1,4 @@
-"""What a benchmark is to the command line and the report."""
+"""The interface of a benchmark to the command line and the report."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Outcome:
     """The end of a run, the same on all ranks but for the seconds.
 
     Attributes:
-        seconds: of this rank in the official timed region.
-        value: what is compared with the reference: a number, or [real, imaginary] for each step.
-        error: relative to the reference, the largest of all steps; NaN if there is none.
-        verified: by the benchmark's own rule; None: there is nothing to compare with.
-        reason: why it is not verified although the numbers are right.
-        active: how many ranks work.
-        seconds_setup: outside the clock.
-        seconds_compile: outside the clock.
-        extra: more for the JSON file.
+        seconds: duration of the official timed region on this rank.
+        value: result that is compared with the reference: a number, or [real, imaginary] for each step.
+        error: error relative to the reference, the largest of all steps; NaN without one.
+        verified: whether the benchmark's own rule accepts the result; None without anything to compare with.
+        reason: reason why it is not verified although the numbers are right.
+        active: number of ranks that work.
+        seconds_setup: duration of the set-up, outside the clock.
+        seconds_compile: duration of the compilation, outside the clock.
+        extra: further values for the JSON file.
     """
 
     seconds: float
@@ -50,7 +50,7 @@ class Problem(Protocol):
 
     @property
     def iterations(self) -> int:
-        """How many iterations the timed region has."""
+        """The number of iterations of the timed region."""
 
     def size_text(self) -> str:
         """The size as the official output has it, "256x256x256" or "14000". Local."""
@@ -61,11 +61,11 @@ class Benchmark(Protocol[P]):
 
     @property
     def name(self) -> str:
-        """As in the official output, "MG"."""
+        """The name in the official output, "MG"."""
 
     @property
     def program(self) -> str:
-        """As `gondwana run` knows it, "npb-mg"."""
+        """The name for `gondwana run`, "npb-mg"."""
 
     @property
     def sections(self) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class Benchmark(Protocol[P]):
         """Declare options that only this benchmark has. Local."""
 
     def check(self, problem: P, options: argparse.Namespace, ranks: int | None) -> None:
-        """Raise UsageError for what cannot run, on so many ranks where the number is known. Local."""
+        """Raise UsageError for options that cannot run, on `ranks` ranks if that number is known. Local."""
 
     def needs(self, problem: P, options: argparse.Namespace, ranks: int) -> int:
         """Estimate the bytes of memory in all ranks together. Local."""
@@ -98,7 +98,7 @@ class Benchmark(Protocol[P]):
         """Return the nominal millions of operations in the timed region. Local."""
 
     def reference(self, problem: P) -> Any:
-        """Return what the value is compared with. Local."""
+        """Return the reference of the value. Local."""
 
     def lines(self) -> Mapping[str, Sequence[object]]:
-        """Return functions and classes of the timed region by what their lines are for. Local."""
+        """Return functions and classes of the timed region by the purpose of their lines. Local."""

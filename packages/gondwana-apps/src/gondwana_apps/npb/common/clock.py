@@ -13,7 +13,7 @@ class Clock:
     """Measures a `with` block, which all ranks enter together: after a barrier, without Python's collector in it.
 
     Attributes:
-        seconds: that this rank was inside.
+        seconds: time that this rank was inside.
     """
 
     def __init__(self, team: gw.Team) -> None:

@@ -1,4 +1,4 @@
-"""The options of the benchmarks, and what is refused before any rank starts."""
+"""The options of the benchmarks, and the checks before any rank starts."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def parse(benchmark: Benchmark[P], argv: list[str]) -> argparse.Namespace:
 
 
 def check(benchmark: Benchmark[P], argv: list[str], ranks: int | None = None) -> None:
-    """Refuse what cannot run, before any rank starts. Local.
+    """Refuse options that cannot run, before any rank starts. Local.
 
     Args:
-        benchmark: which.
-        argv: what follows its name on the command line.
-        ranks: how many will run, where the launcher knows it.
+        benchmark: benchmark to run.
+        argv: arguments after its name on the command line.
+        ranks: number of ranks that will run, if the launcher knows it.
 
     Raises:
         UsageError: one line that says what to change.

@@ -13,10 +13,10 @@ STUDY = {
     "FT": "3 lines of communication, beside 121 in Fortran",
     "CG": "54 lines of computation fewer than Fortran, 27 of declarations more",
 }
-"""What the text of the study says of its own Titanium code."""
+"""Figures that the text of the study gives for its own Titanium code."""
 
 VALUES = {"MG": "L2 Norm", "CG": "Zeta"}
-"""What the value is called; FT prints its checksums as it goes."""
+"""Name of the value; FT prints its checksums as it goes."""
 
 
 def banner(name: str) -> str:
@@ -25,12 +25,12 @@ def banner(name: str) -> str:
 
 
 def ending(name: str, iterations: int, result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the verdict, the block of keys that all benchmarks end with, and what is ours. Local.
+    """Yield the verdict, the block of keys that all benchmarks end with, and our own lines. Local.
 
     Args:
-        name: of the benchmark, "MG".
-        iterations: in the timed region.
-        result: as for the JSON file.
+        name: name of the benchmark, "MG".
+        iterations: number of iterations in the timed region.
+        result: result as for the JSON file.
     """
     yield from _verdict(name, result)
     if result["reason"]:

@@ -19,7 +19,7 @@ COMMUNICATION = frozenset({"comm3", "rcomm", "ncomm", "transpose1_glo", "transpo
 """The official names of sections that communicate."""
 
 TIMERS = re.compile(r"\b_?sections\(|\bclock\(\)")
-"""Found in lines that only measure time, which the study did not count."""
+"""Pattern of lines that only measure time, which the study did not count."""
 
 _ON = re.compile(r"|[1-9]|on|ON|yes|YES|true|TRUE")
 _NOTHING = nullcontext()
@@ -34,7 +34,7 @@ class Spread(NamedTuple):
 
 
 def wanted() -> bool:
-    """Return whether the table is asked for: by NPB_TIMER_FLAG, without it by a file `timer.flag`. Local."""
+    """Return whether the table is requested: by NPB_TIMER_FLAG, without it by a file `timer.flag`. Local."""
     flag = os.environ.get("NPB_TIMER_FLAG")
     return Path("timer.flag").exists() if flag is None else _ON.fullmatch(flag) is not None
 
@@ -43,9 +43,9 @@ class Sections:
     """The timers of a benchmark: `with sections("comm3"): ...` adds to one of them. Local, but for the tables.
 
     Args:
-        team: over whose ranks the tables are.
-        names: of the sections, in the order of the table.
-        enabled: else nothing is measured and a section costs next to nothing.
+        team: ranks of the tables.
+        names: names of the sections, in the order of the table.
+        enabled: whether to measure; if not, a section costs next to nothing.
     """
 
     def __init__(self, team: gw.Team, names: Sequence[str], enabled: bool) -> None:
@@ -59,7 +59,7 @@ class Sections:
         return self._timers[name] if self.enabled else _NOTHING
 
     def add(self, name: str, seconds: float) -> None:
-        """Add what was measured elsewhere, as in compiled code. Local."""
+        """Add seconds that were measured elsewhere, as in compiled code. Local."""
         self._timers[name].seconds += seconds
 
     def clear(self) -> None:
@@ -74,7 +74,7 @@ class Sections:
             total: seconds of this rank in the timed region.
 
         Returns:
-            Of each section, in the order of the table, and of what is communication and what is not.
+            The spread of each section, in the order of the table, and of communication and of the rest.
         """
         self._timers[TOTAL].seconds = total
         own = {name: timer.seconds for name, timer in self._timers.items()}

@@ -48,11 +48,11 @@ def state_after(steps: int, seed: int = SEED) -> int:
 def fill(out: Any, state: Any) -> Any:
     """Write the next `len(out)` numbers and return the state after them. Local; compiled, also from compiled code.
 
-    Subsequences that are one step apart jump together, so that no multiplication waits for the one before it.
+    Subsequences that are one step apart jump together, so that no multiplication waits for the previous one.
 
     Args:
         out: float64 [n], any n.
-        state: before the first number.
+        state: state before the first number.
     """
     x = np.uint64(state)
     size = len(out)

@@ -17,7 +17,7 @@ from gondwana_apps.npb.ft.problem import PROBLEMS, Problem
 
 
 class FT:
-    """What the command line and the report must know of FT."""
+    """The description of FT for the command line and the report."""
 
     name = "FT"
     program = "npb-ft"
@@ -33,7 +33,7 @@ class FT:
         parser.add_argument("--grid", metavar="NP1xNP2", help="ranks along both axes that are divided")
 
     def check(self, problem: Problem, options: argparse.Namespace, ranks: int | None) -> None:
-        """Raise UsageError for what cannot run. Local."""
+        """Raise UsageError for options that cannot run. Local."""
         fftw.require()
         if ranks is not None:
             _layout(problem, options, ranks)
@@ -94,11 +94,11 @@ class FT:
         return problem.mop
 
     def reference(self, problem: Problem) -> list[list[float]] | None:
-        """Return what the value is compared with. Local."""
+        """Return the reference of the value. Local."""
         return None if problem.reference is None else [[c.real, c.imag] for c in problem.reference]
 
     def lines(self) -> Mapping[str, Sequence[object]]:
-        """Return the timed region of the default variant by what its lines are for. Local."""
+        """Return the timed region of the default variant by the purpose of its lines. Local."""
         pencils = one_sided.Pencils
         return {
             "communication": (kernels.put_row, pencils.finish),
@@ -122,8 +122,8 @@ def check(argv: list[str], ranks: int | None = None) -> None:
     """Refuse arguments that cannot run, before any rank starts. Local.
 
     Args:
-        argv: what follows `npb-ft` on the command line.
-        ranks: how many will run, where the launcher knows it.
+        argv: arguments after `npb-ft` on the command line.
+        ranks: number of ranks that will run, if the launcher knows it.
 
     Raises:
         UsageError: one line that says what to change.
@@ -135,7 +135,7 @@ def main(argv: list[str]) -> int:
     """Run FT. Collective over the world.
 
     Args:
-        argv: what follows `npb-ft` on the command line.
+        argv: arguments after `npb-ft` on the command line.
 
     Returns:
         The exit status: 0 if the result is verified or there is nothing to compare with, else 1.

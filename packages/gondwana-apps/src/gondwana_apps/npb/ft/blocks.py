@@ -21,14 +21,14 @@ class Blocks:
     """A complex number for each point of a box, a block a rank. Collective over team to make.
 
     In memory a block is a stack of planes, a plane a stack of rows: the order of the axes is its own. Its coordinates
-    are (z, y, x) whatever the order, so that a copy between blocks of two divisions is the intersection of both.
+    are (z, y, x) in any order, so that a copy between blocks of two divisions is the intersection of both.
 
     Args:
-        problem: gives the box.
-        order: of the axes in memory.
-        grid: parts along these axes.
+        problem: problem, which gives the box.
+        order: order of the axes in memory.
+        grid: numbers of parts along these axes.
         whole: whether columns and rows are transformed here.
-        team: whose ranks share the box.
+        team: ranks that share the box.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Blocks:
 
     @functools.cached_property
     def spare(self) -> npt.NDArray[np.complex128]:
-        """As many elements as this rank's block has, for those who need a buffer of that size now and then."""
+        """As many elements as this rank's block has, for users of a buffer of that size now and then."""
         return np.empty(self.owned.size, complex)
 
     @property
@@ -73,11 +73,11 @@ class Blocks:
         return self.domain_of(self.team.rank)
 
     def meeting(self, other: Blocks) -> list[int]:
-        """Return the ranks whose block of this division has points of this rank's block of another one. Local."""
+        """Return the ranks whose blocks of this division have points of this rank's block of another one. Local."""
         return [rank for rank in range(self.team.size) if not (self.domain_of(rank) & other.domain).is_empty]
 
     def close(self) -> None:
-        """Give up the memory. Local."""
+        """Release the memory. Local."""
         self.array.close()
 
 

@@ -25,7 +25,7 @@ FORWARD, BACKWARD = -1, 1
 """Directions of a transform: the sign of its exponent. Neither divides by the number of points."""
 
 ALIGNMENT = 64
-"""Bytes: where `aligned` arrays begin. FFTW wants 16, the cache lines of the processor 64."""
+"""Bytes to which `aligned` arrays are aligned. FFTW needs 16, the cache lines of the processor 64."""
 
 _MEASURE = 0
 _planning = threading.Lock()  # of FFTW's functions only the execution of a plan may be called by several threads
@@ -55,7 +55,7 @@ def require() -> str:
     """Return the library. Local.
 
     Raises:
-        UsageError: there is none.
+        UsageError: FFTW is not installed.
     """
     if LIBRARY is None:
         raise UsageError("FFTW is not installed: pip install 'gondwana[npb]', whose package pyfftw contains it")
@@ -77,7 +77,7 @@ def version() -> str:
 
 
 def aligned(shape: tuple[int, ...], dtype: npt.DTypeLike = complex) -> npt.NDArray[Any]:
-    """Return a new array that begins at a cache line, its elements not set. Local."""
+    """Return a new array that begins at a cache line, with undefined elements. Local."""
     wanted = np.dtype(dtype)
     nbytes = int(np.prod(shape)) * wanted.itemsize
     room = np.empty(nbytes + ALIGNMENT, np.uint8)
@@ -93,14 +93,14 @@ class Plan:
 
     Args:
         n: points of a transform.
-        count: transforms that one execution does.
+        count: number of transforms of one execution.
         stride: elements from a point to the next.
         distance: elements from the first point of a transform to that of the next.
         sign: FORWARD or BACKWARD.
 
     Attributes:
         extent: elements that an array must have.
-        address: of the plan, for `execute`; valid while this object lives.
+        address: address of the plan, for `execute`; valid while this object lives.
 
     Example:
         >>> plan = Plan(8, 1, 1, 8, FORWARD)

@@ -1,7 +1,7 @@
 """The loops of the transforms: planes, and batches of columns that fit the cache.
 
 A column's points are far apart in memory, so several columns that lie side by side are copied to a small buffer, where
-FFTW transforms them together, and from there to where they go. A plane is in the cache then for its rows.
+FFTW transforms them together, and from there to their target. A plane is in the cache then for its rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GAP = 2
 
 
 class Factors(NamedTuple):
-    """What the elements of planes are multiplied by: [j, i, k] by plane[j] * column[i] * row[k]."""
+    """The factors of the elements of planes: [j, i, k] is multiplied by plane[j] * column[i] * row[k]."""
 
     plane: npt.NDArray[np.float64]
     column: npt.NDArray[np.float64]
@@ -30,7 +30,7 @@ class Factors(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """How the lines of planes are transformed.
+    """The transforms of the lines of planes.
 
     Attributes:
         columns: address of the plan for a batch of columns; None: not along these.
@@ -44,14 +44,14 @@ class Lines(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The part of a plane that one rank needs, and where it goes.
+    """The part of a plane that one rank needs, and its target.
 
     Attributes:
         there: global pointer to its first element, in the block of that rank.
-        first: its first row.
-        last: the row behind its last one.
-        left: its first element in each row.
-        right: the element behind its last one.
+        first: first row.
+        last: row after the last one.
+        left: first element in each row.
+        right: element after the last one.
         plane: elements there from a plane to the next.
         line: elements there from a row to the next.
     """
@@ -71,7 +71,7 @@ def fill_planes(planes: Any, state: Any, jump: Any) -> None:
 
     Args:
         planes: complex128 [j, i, k].
-        state: of the generator, before the first plane.
+        state: state of the generator, before the first plane.
         jump: multiplier from the state before a plane to that before the next.
     """
     for j in range(len(planes)):
@@ -93,9 +93,9 @@ def transform_columns(source: Any, target: Any, lines: Any, factors: Any, factor
     Args:
         source: complex128 [i, k].
         target: complex128 [i, k or more].
-        lines: how.
-        factors: of the planes.
-        factor: of this plane.
+        lines: transforms of the lines.
+        factors: factors of the planes.
+        factor: factor of this plane.
     """
     height, width = source.shape
     buffer, batch = lines.buffer, lines.buffer.shape[1] - GAP
@@ -122,8 +122,8 @@ def transform_planes(source: Any, target: Any, lines: Any, factors: Any) -> None
     Args:
         source: complex128 [j, i, k].
         target: complex128 [j, i, k or more]; may be the source.
-        lines: how.
-        factors: of the planes.
+        lines: transforms of the lines.
+        factors: factors of the planes.
     """
     for j in range(len(source)):
         transform_columns(source[j], target[j], lines, factors, factors.plane[j])
@@ -133,7 +133,7 @@ def transform_planes(source: Any, target: Any, lines: Any, factors: Any) -> None
 
 @gw.jit
 def put_row(row: Any, j: int, i: int, parts: Any) -> None:
-    """Put row i of plane j where it is needed. Local; compiled."""
+    """Put row i of plane j to the ranks that need it. Local; compiled."""
     for part in parts:
         if part.first <= i < part.last:
             gw.put(row[part.left : part.right], part.there + j * part.plane + (i - part.first) * part.line)
@@ -141,14 +141,14 @@ def put_row(row: Any, j: int, i: int, parts: Any) -> None:
 
 @gw.jit
 def transform_and_put(source: Any, plane: Any, lines: Any, factors: Any, parts: Any) -> None:
-    """Transform planes, and put each row where it is needed as soon as it is done. Local; compiled.
+    """Transform planes, and put each row to the ranks that need it as soon as it is done. Local; compiled.
 
     Args:
         source: complex128 [j, i, k].
         plane: complex128 [i, k or more], for one plane at a time.
-        lines: how.
-        factors: of the planes.
-        parts: of a plane, one for each rank that needs one.
+        lines: transforms of the lines.
+        factors: factors of the planes.
+        parts: parts of a plane, one for each rank that needs one.
     """
     for j in range(len(source)):
         transform_columns(source[j], plane, lines, factors, factors.plane[j])

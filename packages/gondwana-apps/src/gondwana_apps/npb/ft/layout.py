@@ -1,4 +1,4 @@
-"""How the box is divided: not at all (0D), in slabs (1D) or in pencils (2D)."""
+"""The division of the box: undivided (0D), in slabs (1D) or in pencils (2D)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Layout:
     """A grid of ranks, as in the official input.
 
     Attributes:
-        np1: parts along y where x is whole, and along x where it is not.
-        np2: parts along z where y is whole, and along y where z is whole.
+        np1: parts along y while x is whole, and along x while it is not.
+        np2: parts along z while y is whole, and along y while z is whole.
     """
 
     np1: int
@@ -35,12 +35,12 @@ def choose(problem: Problem, ranks: int, name: str | None, grid: str | None) -> 
 
     Args:
         problem: the class.
-        ranks: how many.
+        ranks: number of ranks.
         name: one of `NAMES`; None: 1D as long as there are planes for all ranks, else 2D.
         grid: "np1xnp2"; None: follows from the layout, for 2D as square as possible.
 
     Raises:
-        UsageError: there is none.
+        UsageError: no such layout exists.
     """
     layout = _of_grid(ranks, grid) if grid else _of_name(problem, ranks, name)
     if grid and name not in (None, layout.name):

@@ -1,6 +1,6 @@
-"""One-sided transposes: what is done goes into its place at once, while the next is computed; then comes a barrier.
+"""One-sided transposes: finished data go to their places at once, while the next are computed; then comes a barrier.
 
-No rank may send again before all have read what they got: the sum in each checksum of the solver sees to that.
+No rank may send again before all have read their data: the sum in each checksum of the solver ensures that.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from gondwana_apps.npb.ft.transposes import Stacked, Transpose
 
 
 class Pencils(Transpose):
-    """Each row goes to those who need it as soon as it is done, by puts of compiled code.
+    """Each row goes to the ranks that need it as soon as it is done, by puts of compiled code.
 
-    On a node a put is a store, which nobody waits for; between nodes it is waited for, and `Slabs` are the better way.
+    On a node a put is a store, which is not waited for; between nodes it is waited for, and `Slabs` are the better way.
     """
 
     def __call__(self, factors: Factors) -> None:
@@ -36,7 +36,7 @@ class Pencils(Transpose):
         self._parts = tuple(map(self._part, self.target.meeting(self.source)))
 
     def _part(self, rank: int) -> Part:
-        """What a rank needs of each plane, and where it goes."""
+        """The part of each plane that a rank needs, and its target."""
         source = self.source
         landing = self.target.block(rank).restrict(source.domain).permute(source.order)
         (_, first, left), (_, last, right) = landing.domain.lo - source.owned.lo, landing.domain.hi - source.owned.lo
@@ -45,12 +45,12 @@ class Pencils(Transpose):
 
 
 class Slabs(Stacked):
-    """What a rank needs of some planes goes to it by one copy that nobody waits for."""
+    """The parts of some planes that a rank needs go to it by one copy that is not waited for."""
 
     def _prepare(self) -> None:
         super()._prepare()
         blocks = [self.target.block(rank) for rank in self.target.meeting(self.source)]
-        # What planes and a block have in common is known beforehand: the calculus of boxes need not be in the loop.
+        # The intersections of planes and blocks are known beforehand: the calculus of boxes need not be in the loop.
         self._common = [[_common(stack.array, block) for block in blocks] for stack in self._stacks]
         self._sent: list[gw.Transfer] = []
 

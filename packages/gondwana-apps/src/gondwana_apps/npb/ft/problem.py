@@ -9,10 +9,10 @@ from functools import cached_property
 from importlib import resources
 
 ALPHA = 1e-6
-"""Of the equation: du/dt = alpha * laplacian(u)."""
+"""The factor alpha in the equation du/dt = alpha * laplacian(u)."""
 
 TOLERANCE = 1e-12
-"""How far a checksum may be from the reference, relative to its modulus."""
+"""Largest deviation of a checksum from the reference, relative to its modulus."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Problem:
     """One class.
 
     Attributes:
-        letter: of the class.
+        letter: letter of the class.
         nx: points along x, the axis that is contiguous in memory.
         ny: points along y.
         nz: points along z.
@@ -56,20 +56,20 @@ class Problem:
 
     @cached_property
     def reference(self) -> list[complex] | None:
-        """The checksum of each step; None: nobody has published them."""
+        """The checksum of each step; None if none are published."""
         with resources.files(__package__).joinpath("reference.csv").open() as file:
             rows = [row for row in csv.DictReader(file) if row["class"] == self.letter]
         return [complex(float(row["real"]), float(row["imaginary"])) for row in rows] or None
 
     def error(self, checksums: list[complex]) -> float:
-        """Return how far checksums are from the reference, relative to it, at most; NaN without one. Local."""
+        """Return the largest deviation of checksums from the reference, relative to it; NaN without one. Local."""
         if self.reference is None:
             return math.nan
         errors = [abs(c - right) / abs(right) for c, right in zip(checksums, self.reference, strict=True)]
         return max(errors, key=lambda error: math.inf if math.isnan(error) else error)
 
     def verified(self, error: float) -> bool | None:
-        """Tell whether checksums with this error pass (NPB 3.4); None: nothing to compare with. Local."""
+        """Return whether checksums with this error pass (NPB 3.4); None without anything to compare with. Local."""
         return None if self.reference is None else error <= TOLERANCE
 
 

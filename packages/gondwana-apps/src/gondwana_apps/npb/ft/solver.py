@@ -1,7 +1,7 @@
 """The timed region of FT (NAS-91-002): u(t) = F^-1( exp(-4 alpha pi^2 |k|^2 t) F(u(0)) ), for t = 1, 2, ...
 
-NPB's programs multiply the transform of u(0) in place, once a step. Here it stays, and the step t reads it times the
-t-th power of the factor, as the definition has it.
+NPB's programs multiply the transform of u(0) in place, once a step. Here it stays unchanged, and step t reads it times
+the t-th power of the factor, as in the definition.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from gondwana_apps.npb.ft.problem import ALPHA, Problem
 from gondwana_apps.npb.ft.transform import Transform
 
 CHECKED = 1024
-"""Points that a checksum adds."""
+"""Number of points that a checksum adds."""
 
 
 class Solver:
-    """Everything that a run has in memory. Collective over team to make.
+    """All data of a run. Collective over team to make.
 
     Args:
         problem: the class.
         stages: the divisions of the box, from space to wave numbers.
         variant: one of the transposes.
-        sections: for the time.
+        sections: timers.
     """
 
     def __init__(self, problem: Problem, stages: tuple[Blocks, ...], variant: str, sections: Sections) -> None:
@@ -51,7 +51,7 @@ class Solver:
             self._forward()
 
     def warm_up(self) -> None:
-        """Do once what is timed, so that it is compiled and memory is there. Collective over team."""
+        """Do the timed work once, so that it is compiled and memory is there. Collective over team."""
         self.start()
         self._inverse(self._decay(1))
         self._own_checksum()
@@ -90,7 +90,7 @@ class Solver:
         return Factors(*map(along, self._waves.order, self._waves.owned.axes))
 
     def _own_points(self) -> tuple[npt.NDArray[np.int64], ...]:
-        """Where those of the points (j, 3 j, 5 j) are in this rank's planes that it has."""
+        """The places in this rank's planes of those points (j, 3 j, 5 j) that it has."""
         j = np.arange(1, CHECKED + 1)
         box, low = self._problem.shape, self._space.owned.lo
         points = [step * j % count - first for step, count, first in zip((5, 3, 1), box, low, strict=True)]
@@ -99,5 +99,5 @@ class Solver:
         return tuple(p[own] for p in points)
 
     def _own_checksum(self) -> complex:
-        """This rank's part of the sum over the points to be checked, divided by the number of all points."""
+        """This rank's part of the sum over the checked points, divided by the number of all points."""
         return complex(self._space.planes[self._checked].sum()) / self._problem.points

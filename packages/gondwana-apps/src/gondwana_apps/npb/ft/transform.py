@@ -16,7 +16,7 @@ from gondwana_apps.npb.ft.one_sided import BlockingSlabs, Pencils, Slabs
 from gondwana_apps.npb.ft.transposes import Transpose
 
 BATCH = 32
-"""Columns that are transformed together, at most: of 256 points they take 128 KiB. Blocks are multiples of it wide."""
+"""The most columns that are transformed together: of 256 points they take 128 KiB. Blocks are multiples of it wide."""
 
 VARIANTS: dict[str, Callable[[Blocks, Blocks, Sections, str], Transpose]] = {
     "pencils": Pencils,
@@ -32,9 +32,9 @@ class Transform:
 
     Args:
         stages: the divisions of the box.
-        sign: FORWARD: from space, the first stage, to wave numbers, the last; BACKWARD: the other way.
+        sign: FORWARD: from space, the first stage, to wave numbers, the last; BACKWARD: the opposite.
         variant: one of `VARIANTS`.
-        sections: for the time.
+        sections: timers.
     """
 
     def __init__(self, stages: tuple[Blocks, ...], sign: int, variant: str, sections: Sections) -> None:
@@ -47,7 +47,7 @@ class Transform:
         ]
 
     def plan(self) -> None:
-        """Have FFTW plan. Local. It remembers what is fastest: after the first time it calculates roots of unity."""
+        """Have FFTW plan. Local. It remembers the fastest algorithm: later calls only compute roots of unity."""
         self._plans: list[Plan] = []  # the lines have their addresses only
         for transpose in self._transposes:
             transpose.lines = self._lines(transpose.source)

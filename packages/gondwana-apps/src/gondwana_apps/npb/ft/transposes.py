@@ -15,20 +15,20 @@ from gondwana_apps.npb.ft.fftw import aligned
 from gondwana_apps.npb.ft.kernels import GAP, Factors, Lines, transform_planes
 
 STACK_BYTES = 2**22
-"""Of the planes that are transformed before they are sent together: they stay in the cache until then."""
+"""Bytes of the planes that are transformed before they are sent together: they stay in the cache until then."""
 
 
 class Transpose(ABC):
-    """Transforms the planes of one division and hands them to the next one. Collective over team to make and to call.
+    """Transforms the planes of one division and passes them to the next one. Collective over team to make and to call.
 
     Args:
-        source: has the planes, and keeps them.
-        target: gets them.
-        sections: `fftlow` counts the transforms.
-        section: counts the communication.
+        source: blocks that have the planes, and keep them.
+        target: blocks that get them.
+        sections: timers; `fftlow` counts the transforms.
+        section: name of the timer of the communication.
 
     Attributes:
-        lines: how to transform; to be set before the first call.
+        lines: transforms of the lines; must be set before the first call.
     """
 
     def __init__(self, source: Blocks, target: Blocks, sections: Sections, section: str) -> None:
@@ -43,15 +43,15 @@ class Transpose(ABC):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Find out who needs what. Collective."""
+        """Find out which rank needs which data. Collective."""
 
 
 class Stack(NamedTuple):
     """Some planes that are transformed and then sent together.
 
     Attributes:
-        which: of the block.
-        room: where they are when they are done.
+        which: planes of the block.
+        room: memory of the finished planes.
         array: the same memory, in coordinates (z, y, x).
     """
 
@@ -61,7 +61,7 @@ class Stack(NamedTuple):
 
 
 class Stacked(Transpose):
-    """Planes leave in stacks, which stay in the cache until then: some are on the way while the next are computed."""
+    """Planes leave in stacks, which stay in the cache until then: some are under way while the next are computed."""
 
     def __call__(self, factors: Factors) -> None:
         """Transform all planes times their factors; return when this rank's new block is complete. Collective."""
@@ -89,8 +89,8 @@ class Stacked(Transpose):
 
     @abstractmethod
     def _send(self, number: int) -> None:
-        """Send a stack that is done. It stays as it is until the next but one call. Local."""
+        """Send a finished stack. It stays unchanged until the next call but one. Local."""
 
     @abstractmethod
     def _finish(self) -> None:
-        """Return when all that this rank needs is in its block. Collective."""
+        """Return when all data that this rank needs are in its block. Collective."""

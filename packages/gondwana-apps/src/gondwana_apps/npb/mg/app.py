@@ -22,7 +22,7 @@ SIDE = 4
 
 
 class MG:
-    """What the command line and the report must know of MG."""
+    """The description of MG for the command line and the report."""
 
     name = "MG"
     program = "npb-mg"
@@ -41,7 +41,7 @@ class MG:
         )
 
     def check(self, problem: MGProblem, options: argparse.Namespace, ranks: int | None) -> None:
-        """Raise UsageError for what cannot run. Local."""
+        """Raise UsageError for options that cannot run. Local."""
         if not 2 <= options.side <= problem.cells:
             raise UsageError(
                 f"npb-mg: --side {options.side}: legal are 2 to {problem.cells}, the cells along a side of class "
@@ -104,11 +104,11 @@ class MG:
         return 58e-6 * problem.iterations * problem.cells**3
 
     def reference(self, problem: MGProblem) -> float | None:
-        """Return what the value is compared with. Local."""
+        """Return the reference of the value. Local."""
         return problem.norm
 
     def lines(self) -> Mapping[str, Sequence[object]]:
-        """Return functions and classes of the timed region by what their lines are for. Local."""
+        """Return functions and classes of the timed region by the purpose of their lines. Local."""
         cycle = multigrid.Multigrid
         return {
             "communication": (blocks.Blocks, cycle.solve_alone, cycle.fill_ghosts),

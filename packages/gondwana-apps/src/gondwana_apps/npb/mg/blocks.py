@@ -1,8 +1,8 @@
 """An array on all cells of a level, a block with ghosts on each rank, and the ghost update of the Titanium study.
 
 Coordinates are global, so the ghosts of one block overlap the cells of another, and a block moved by the length of the
-domain overlaps those across the periodic boundary. What one rank sends to another is the intersection of two boxes
-(UCB/EECS-2006-5, 3.1): nowhere a face, an edge or a corner is named.
+domain overlaps those across the periodic boundary. The data that one rank sends to another are the intersection of two
+boxes (UCB/EECS-2006-5, 3.1): no face, edge or corner is named anywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gondwana_apps.npb.mg.division import AXES, Division
 VARIANTS = ("6msg", "26msg")
 _ITEM = 8
 _CACHE_LINE = 8
-"""Numbers: each line of a block starts on one, which is up to a tenth faster."""
+"""Numbers in a cache line: each line of a block starts on one, which is up to a tenth faster."""
 
 
 class Blocks:
@@ -25,8 +25,8 @@ class Blocks:
     Collective over team to make. `fill_ghosts` is collective over the ranks that have a block; all else is local.
 
     Args:
-        division: of the level.
-        team: at least as many ranks as there are blocks.
+        division: division of the level.
+        team: ranks, at least as many as there are blocks.
         variant: "6msg" fills ghosts axis by axis, "26msg" all at once.
 
     Attributes:
@@ -70,8 +70,8 @@ class Blocks:
         """Return the cells of this rank that are ghosts of others, or its own, and these ghosts. Local.
 
         Args:
-            axes: along which neighbours are looked for.
-            done: axes whose ghosts are there already, and are sent along.
+            axes: axes along which neighbours are looked for.
+            done: axes whose ghosts are filled already, and are sent along.
         """
         if not self.owned:
             return []

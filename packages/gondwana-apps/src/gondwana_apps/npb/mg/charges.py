@@ -21,9 +21,9 @@ def place(v: gw.Array | None, box: gw.RectDomain, cells: int, team: gw.Team) -> 
     """Set the cells of `box` in `v` to the charges, all others to zero. Collective over team.
 
     Args:
-        v: the block of this rank; None: it has none.
+        v: block of this rank; None without one.
         box: the cells of this rank, perhaps none.
-        cells: along each side of the cube.
+        cells: number of cells along each side of the cube.
         team: the ranks that share the cube.
     """
     candidates = [one for rank in team.allgather(extremes(box, cells)) for one in rank]
@@ -46,7 +46,7 @@ def extremes(box: gw.RectDomain, cells: int) -> list[tuple[int, tuple[int, int, 
     states = np.full((2, COUNT), stream.MODULUS, np.uint64)
     states[1] = 0
     points = np.zeros((2, COUNT, 3), np.int64)
-    # The state before the first cell of the box, and how to come to the next line and plane.
+    # The state before the first cell of the box, and the jumps to the next line and plane.
     first = state_of(box.lo, cells) * pow(stream.MULTIPLIER, -1, stream.MODULUS) % stream.MODULUS
     jumps = stream.power(cells), stream.power(cells**2)
     _scan(np.uint64(first), np.uint64(jumps[0]), np.uint64(jumps[1]), box.lo, box.hi, states, points)
@@ -83,7 +83,7 @@ def _scan(first: Any, line: Any, plane: Any, lo: gw.Point, hi: gw.Point, states:
 
 @gw.jit
 def _insert(states: Any, points: Any, side: int, x: Any, k: int, j: int, i: int) -> None:
-    """Put a state in its place among the ordered ones; the last one goes."""
+    """Insert a state among the ordered ones; the last one goes."""
     n = COUNT - 1
     while n > 0 and ((side == 0 and x < states[side, n - 1]) or (side == 1 and x > states[side, n - 1])):
         states[side, n] = states[side, n - 1]

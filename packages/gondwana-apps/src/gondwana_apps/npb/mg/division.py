@@ -1,4 +1,4 @@
-"""How the levels are divided over ranks. Pure values, the same on every rank."""
+"""The division of the levels over ranks. Pure values, the same on every rank."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Division:
     finer levels the same blocks with twice, four times, ... as many cells along each side.
 
     Attributes:
-        cells: along each side of the level.
+        cells: number of cells along each side of the level.
         grid: blocks along each axis; rank r has the block whose place is r in row-major order.
-        coarsest: cells along each side of the coarsest divided level.
+        coarsest: number of cells along each side of the coarsest divided level.
     """
 
     cells: int
@@ -29,11 +29,11 @@ class Division:
 
     @property
     def ranks(self) -> int:
-        """How many ranks have a block; those behind them have none."""
+        """Number of ranks with a block; the later ranks have none."""
         return math.prod(self.grid)
 
     def place(self, rank: int) -> tuple[int, int, int]:
-        """Where the block of a rank is in the grid."""
+        """The place of a rank's block in the grid."""
         rest, i = divmod(rank, self.grid[2])
         k, j = divmod(rest, self.grid[1])
         return k, j, i
@@ -55,7 +55,7 @@ class Division:
 def process_grid(ranks: int) -> tuple[int, int, int]:
     """Blocks along each axis, the slowest first. Local.
 
-    For powers of two as NPB 3.4 has it: the slowest axis is halved first, then the middle one, then the fastest, and
+    For powers of two as in NPB 3.4: the slowest axis is halved first, then the second one, then the fastest, and
     again. For other numbers the grid of the library, which moves least.
     """
     doublings = ranks.bit_length() - 1
@@ -69,10 +69,10 @@ def process_grid(ranks: int) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Plan:
-    """Who works, and on which levels.
+    """The ranks that work, and the levels on which they do.
 
     Attributes:
-        grid: of the blocks.
+        grid: grid of the blocks.
         coarsest: number of the coarsest level with blocks; if there are several ranks, it and the coarser ones are
             solved by rank 0 alone.
     """
@@ -82,7 +82,7 @@ class Plan:
 
     @property
     def ranks(self) -> int:
-        """How many ranks work."""
+        """Number of ranks that work."""
         return math.prod(self.grid)
 
     @classmethod
@@ -91,8 +91,8 @@ class Plan:
 
         Args:
             levels: number of the finest level.
-            ranks: that there are; those that would get too small blocks do not work.
-            side: a level is divided if its blocks have so many cells along each side on average.
+            ranks: number of ranks; those that would get too small blocks do not work.
+            side: average number of cells along each side of blocks from which on a level is divided.
         """
         for working in range(ranks, 1, -1):
             grid = process_grid(working)

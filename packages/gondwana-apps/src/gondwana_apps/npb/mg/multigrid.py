@@ -1,4 +1,4 @@
-"""The V-cycle (NPB 3.4; NAS-91-002, section 2.2), and who does what of it.
+"""The V-cycle (NPB 3.4; NAS-91-002, section 2.2), and the work of the ranks in it.
 
 With A the Laplacian, S the smoother, P restriction and Q interpolation, one iteration is
 
@@ -29,7 +29,7 @@ class Level:
 
     Attributes:
         planes: the first plane of this rank, and the end.
-        block: what else the kernels must know of its cells.
+        block: further data of its cells for the kernels.
     """
 
     def __init__(self, division: Division, team: gw.Team, variant: str) -> None:
@@ -44,10 +44,10 @@ class Multigrid:
     """The state of a run. Collective over team to make, as `start` and `norm`; the rest over the ranks that work.
 
     Args:
-        problem: which class.
-        team: the ranks; those that get no block by the plan do not work.
-        plan: how the levels are divided.
-        variant: of the ghost update.
+        problem: class of the problem.
+        team: the ranks; those without a block by the plan do not work.
+        plan: division of the levels.
+        variant: variant of the ghost update.
         sections: the timers.
     """
 

@@ -11,7 +11,7 @@ SMOOTHER_A = Smoother(-3.0 / 8.0, 1.0 / 32.0, -1.0 / 64.0)
 SMOOTHER_B = Smoother(-3.0 / 17.0, 1.0 / 33.0, -1.0 / 61.0)
 
 TOLERANCE = 1e-8
-"""Relative, of the norm."""
+"""Relative tolerance of the norm."""
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,11 @@ class MGProblem:
     """One class.
 
     Attributes:
-        letter: of the class.
-        cells: along each side of the cube, a power of two.
-        iterations: of a V-cycle and a residual.
+        letter: letter of the class.
+        cells: number of cells along each side of the cube, a power of two.
+        iterations: number of iterations of a V-cycle and a residual.
         smoother: the weights of S.
-        norm: the official L2 norm of the last residual; None if there is none.
+        norm: official L2 norm of the last residual; None without one.
     """
 
     letter: str

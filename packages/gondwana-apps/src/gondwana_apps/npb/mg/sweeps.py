@@ -1,8 +1,8 @@
 """Several operators in one pass over memory.
 
-An operator follows the one before it as closely as its stencil lets it, one plane behind, while the planes are still in
+An operator follows the previous one as closely as its stencil allows, one plane behind, while the planes are still in
 the cache. Each is the operator of `kernels` on single planes, so the results are the same bits. Planes that need ghosts
-which other ranks are yet to send are left to be done afterwards.
+from other ranks that have not sent them yet are done afterwards.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def logic(statement: Statement) -> None:
 
 @operation("not")
 def complement(statement: Statement) -> None:
-    """All bits turned."""
+    """All bits inverted."""
     kind = statement.kind()
     statement.put(kind, statement.code.value(f"xor {integer(kind)} {statement.get(1, kind)}, -1"))
 
@@ -87,7 +87,7 @@ def funnel_shift(statement: Statement) -> None:
 
 @operation("bfe")
 def extract(statement: Statement) -> None:
-    """A field of bits; what it has beyond the register is the sign."""
+    """A field of bits; its bits beyond the register are the sign."""
     kind = statement.kind()
     signed, code, width = kind[0] == "s", statement.code, bits(kind)
     value = code.resize(statement.get(1, kind), width, _WIDE, signed=signed)

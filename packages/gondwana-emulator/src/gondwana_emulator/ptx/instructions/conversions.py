@@ -29,7 +29,7 @@ def _compare(statement: Statement, how: str, kind: str, *, ftz: bool) -> str:
 
 @operation("setp", "set")
 def compare(statement: Statement) -> None:
-    """Comparisons, joined with another predicate if there is one; the second result is the other way round."""
+    """Comparisons, combined with another predicate if given; the second result is the opposite comparison."""
     how = statement.choice((*_REAL, *_UNSIGNED))
     join = statement.choice(("and", "or", "xor"), "none")
     ftz = statement.flag("ftz")
@@ -128,7 +128,7 @@ def _to_real(statement: Statement, target: str, source: str, value: str, roundin
 
 
 def _to_whole(statement: Statement, target: str, source: str, value: str) -> str:
-    """Out of range: the nearest there is. No number: 0, or the top bit alone where 64 bits are on either side."""
+    """Out of range: the nearest value. NaN: 0, or the top bit alone if either type has 64 bits."""
     code, real, width = statement.code, native(source), integer(target)
     name = f"llvm.fpto{'s' if target[0] == 's' else 'u'}i.sat.{width}.{source}"
     found = code.call(name, width, (real, value))

@@ -1,4 +1,4 @@
-"""Arithmetic of floating-point numbers, as IEEE 754 has it: nothing is fused that the text does not fuse."""
+"""Arithmetic of floating-point numbers by IEEE 754: only the text fuses operations."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def flush(statement: Statement, kind: str, value: str) -> str:
 
 
 def saturate(statement: Statement, kind: str, value: str) -> str:
-    """Return a number brought between 0 and 1; what is no number becomes 0."""
+    """Return a number limited to 0 to 1; NaN becomes 0."""
     code, real = statement.code, native(kind)
     positive = code.select(code.value(f"fcmp ogt {real} {value}, 0.0"), real, value, "0.0")
     return code.select(code.value(f"fcmp ogt {real} {positive}, 1.0"), real, "1.0", positive)
 
 
 class Flags:
-    """What the modifiers of a floating-point operation ask for."""
+    """The modifiers of a floating-point operation."""
 
     def __init__(self, statement: Statement) -> None:
         self.statement = statement
@@ -56,7 +56,7 @@ class Flags:
 def rounded(statement: Statement, name: str, rounding: str, result: str, *operands: tuple[str, str]) -> str:
     """Return the value of one of LLVM's operations in a rounding mode other than to the nearest.
 
-    A function of its own sets the mode of the processor, and sets it back.
+    A separate function sets the mode of the processor, and restores it.
     """
     suffix = ".".join(dict.fromkeys(_short(kind) for kind in (result, *(kind for kind, _ in operands))))
     intrinsic = f"llvm.experimental.constrained.{name}.{suffix}"
@@ -109,7 +109,7 @@ def fused(statement: Statement) -> None:
 
 @operation("sqrt", "rcp", "rsqrt", on="float")
 def roots(statement: Statement) -> None:
-    """Square roots and reciprocals; approximations in double have 32 bits that count, as on devices."""
+    """Square roots and reciprocals; approximations in double have 32 significant bits, as on devices."""
     rough = statement.flag("approx")
     flags = Flags(statement)
     real, value = native(flags.kind), flags.get(1)
@@ -129,7 +129,7 @@ _FUNCTIONS = {"ex2": "llvm.exp2.f32", "lg2": "llvm.log2.f32", "sin": "llvm.sin.f
 
 @operation("ex2", "lg2", "sin", "cos", "tanh", on="float")
 def function(statement: Statement) -> None:
-    """Functions that devices approximate; here they are exact to the last bit or so."""
+    """Functions that devices approximate; here they are exact to about the last bit."""
     statement.flag("approx")
     flags = Flags(statement)
     name = _FUNCTIONS.get(statement.opcode, "tanhf")
@@ -138,7 +138,7 @@ def function(statement: Statement) -> None:
 
 @operation("min", "max", on="float")
 def extreme(statement: Statement) -> None:
-    """The smaller or the larger; of a number and none the number; -0 is smaller than +0."""
+    """The smaller or the larger; of a number and a NaN the number; -0 is smaller than +0."""
     strict = statement.flag("NaN")
     flags = Flags(statement)
     real = native(flags.kind)
@@ -175,7 +175,7 @@ _CLASSES = {
 
 @operation("testp", on="float")
 def test(statement: Statement) -> None:
-    """Tell what kind of number it is."""
+    """Return whether a number is of a kind."""
     wanted = _CLASSES[statement.choice(tuple(_CLASSES))]
     kind = statement.kind()
     name = f"llvm.is.fpclass.{kind}"

@@ -6,7 +6,7 @@ from gondwana_emulator.ptx.instructions.table import Statement, operation
 from gondwana_emulator.ptx.writer import bits, integer
 
 _CARRY = "%carry"
-"""Where the carry flag of a thread is kept."""
+"""The place of a thread's carry flag."""
 
 
 def wide(statement: Statement, kind: str, number: int, width: int) -> str:
@@ -16,7 +16,7 @@ def wide(statement: Statement, kind: str, number: int, width: int) -> str:
 
 
 def clamp(statement: Statement, value: str, source: int, kind: str, *, signed: bool) -> str:
-    """Return an integer of `source` bits brought into the range of a type, in that type."""
+    """Return an integer of `source` bits limited to the range of a type, in that type."""
     code, width = statement.code, bits(kind)
     low, high = (-(1 << width - 1), (1 << width - 1) - 1) if kind[0] == "s" else (0, (1 << width) - 1)
     for bound, bigger in ((high, True), (low, False)):
@@ -123,7 +123,7 @@ def multiply24(statement: Statement) -> None:
 
 @operation("div", "rem", on="integer")
 def divide(statement: Statement) -> None:
-    """Quotients and remainders. By zero: all ones, as devices give; LLVM would stop the process."""
+    """Quotients and remainders. By zero: all ones, as on devices; LLVM would stop the process."""
     kind = statement.kind()
     signed, code, width = kind[0] == "s", statement.code, integer(kind)
     left, right = statement.get(1, kind), statement.get(2, kind)

@@ -15,12 +15,12 @@ _CACHES = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "weak")
 
 
 def _space_of(statement: Statement) -> str:
-    """Take the space off and return it, "generic" if none is named."""
+    """Remove the space from the modifiers and return it, "generic" if none is named."""
     return statement.choice(_SPACES, "generic").partition("::")[0].replace("const", "global")
 
 
 def _plain(statement: Statement) -> None:
-    """Take off what concerns caches only."""
+    """Remove modifiers that concern only caches."""
     statement.flag(*_CACHES, *_SCOPES, *[word for word in statement.rest if word.startswith(("L1::", "L2::"))])
 
 
@@ -54,7 +54,7 @@ def _letter(kind: str) -> str:
 
 
 def _parameter(statement: Statement, space: str) -> str:
-    """The pointer to a parameter of the kernel, "" if it is none."""
+    """The pointer to a parameter of the kernel, "" for other operands."""
     address = statement.operand(1)
     if space != "param" or not isinstance(address, Address) or not isinstance(address.base, Symbol):
         return ""
@@ -110,7 +110,7 @@ def is_in_space(statement: Statement) -> None:
 
 @operation("prefetch", "prefetchu", "discard", "applypriority", "membar", "fence", "nanosleep")
 def advise(statement: Statement) -> None:
-    """What concerns caches does nothing here; fences order what other processes see."""
+    """Advice about caches has no effect here; fences order the stores that other processes see."""
     if statement.opcode in ("membar", "fence"):
         statement.code.line("fence seq_cst")
     statement.rest.clear()
@@ -123,7 +123,7 @@ _ORDERS = ("relaxed", "acquire", "release", "acq_rel", *_SCOPES, "noftz")
 
 @operation("atom", "red")
 def update(statement: Statement) -> None:
-    """Read, change and write memory in one step; `red` does not return what was there."""
+    """Read, change and write memory in one step; `red` does not return the old value."""
     statement.flag(*_ORDERS)
     space = _space_of(statement)
     name = statement.choice(_NAMES)

@@ -7,7 +7,7 @@ from gondwana_emulator.ptx.instructions.table import Statement
 from gondwana_emulator.ptx.syntax import Address, Symbol
 
 _SPACES = {
-    # Of a block or of a thread: from the first offset that there is to the end.
+    # Of a block or of a thread: from the first valid offset to the end.
     "inside": """define internal i64 @inside(i64 %base, i64 %first, i64 %end, i64 %address, i64 %size) {
   %low = icmp uge i64 %address, %first
   %left = sub i64 %end, %address
@@ -84,13 +84,13 @@ done:
 
 
 def reach(statement: Statement, space: str, number: int, size: int) -> str:
-    """Return the pointer to `size` bytes; where they are not in the memory of the space, the thread stops there.
+    """Return the pointer to `size` bytes; if they are not in the memory of the space, the thread stops there.
 
     Args:
         statement: the access.
-        space: where: "global", "shared", "local", "param" or "generic".
-        number: the operand that has the address.
-        size: bytes.
+        space: space of the address: "global", "shared", "local", "param" or "generic".
+        number: number of the operand that has the address.
+        size: number of bytes.
     """
     operand = statement.operand(number)
     if not isinstance(operand, Address):

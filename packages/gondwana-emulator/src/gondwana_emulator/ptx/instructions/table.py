@@ -1,4 +1,4 @@
-"""The table of operations, and what a function in it is given: one instruction, and the writer of the code for it."""
+"""The table of operations, and the argument of a function in it: one instruction, and the writer of the code for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gondwana_emulator.ptx.writer import native
 Operation: TypeAlias = Callable[["Statement"], None]
 
 OPERATIONS: dict[tuple[str, str], Operation] = {}
-"""By opcode, and "integer" or "float" for those that differ in them, else ""."""
+"""Operations by opcode, and "integer" or "float" for those that differ in them, else ""."""
 
 
 def operation(*opcodes: str, on: str = "") -> Callable[[Operation], Operation]:
@@ -26,7 +26,7 @@ def operation(*opcodes: str, on: str = "") -> Callable[[Operation], Operation]:
 
 
 class Statement:
-    """An instruction on its way through the table: what of its modifiers has been dealt with is taken off."""
+    """An instruction on its way through the table: handled modifiers are removed."""
 
     def __init__(self, instruction: Instruction, context: Context) -> None:
         self.instruction = instruction
@@ -39,7 +39,7 @@ class Statement:
         """Write the code.
 
         Raises:
-            InvalidPtxError: the machine does not know it.
+            InvalidPtxError: the machine does not know the instruction.
         """
         kinds = [word for word in self.rest if word in TYPES]
         on = "float" if kinds and kinds[-1][0] == "f" else "integer"
@@ -55,14 +55,14 @@ class Statement:
         return InvalidPtxError(reason, self.instruction.line, self.instruction.text)
 
     def flag(self, *words: str) -> bool:
-        """Take modifiers off; return whether one was there."""
+        """Remove modifiers; return whether one was there."""
         found = [word for word in self.rest if word in words]
         for word in found:
             self.rest.remove(word)
         return bool(found)
 
     def choice(self, words: Sequence[str], otherwise: str = "") -> str:
-        """Take one of several modifiers off and return it."""
+        """Remove one of several modifiers and return it."""
         for word in self.rest:
             if word in words:
                 self.rest.remove(word)
@@ -72,7 +72,7 @@ class Statement:
         return otherwise
 
     def kind(self) -> str:
-        """Take the first type off and return it."""
+        """Remove the first type and return it."""
         return self.choice([word for word in self.rest if word in TYPES] or ["type"])
 
     def operand(self, number: int) -> Operand:

@@ -17,7 +17,7 @@ def wait(statement: Statement) -> tuple[int, str]:
     """Write the request of an instruction at which threads wait.
 
     Returns:
-        what the thread returns to the loop, and the type of the result ("" if there is none).
+        Value that the thread returns to the loop, and type of the result ("" without one).
     """
     return _REQUESTS.get(statement.opcode, _barrier)(statement)
 
@@ -81,7 +81,7 @@ def _reduce(statement: Statement) -> tuple[int, str]:
 
 
 def _barrier(statement: Statement) -> tuple[int, str]:
-    """`MEMBERS` is the number of the barrier, `CLAMP` how many threads it is for (0: all of the block)."""
+    """`MEMBERS` is the number of the barrier, `CLAMP` the number of its threads (0: all of the block)."""
     statement.flag("cta", "sync", "aligned")
     if statement.flag("warp"):
         _request(statement, layout.SYNC, MEMBERS=_word(statement, 0))

@@ -1,4 +1,4 @@
-"""What ``gondwana doctor`` finds in an allocation of Slurm: its nodes, and the network between them."""
+"""The findings of ``gondwana doctor`` in an allocation of Slurm: its nodes, and the network between them."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def allocation() -> Iterator[Finding]:
 
 
 def describe(found: dict[str, Any], launcher: str) -> Iterator[Finding]:
-    """Report what the ranks have found; differences between nodes are named. Pure.
+    """Report the findings of the ranks; differences between nodes are named. Pure.
 
     Args:
-        found: as `nodes_trial` prints it.
-        launcher: what has started the ranks.
+        found: findings, as `nodes_trial` prints them.
+        launcher: launcher of the ranks.
     """
     nodes: Sequence[dict[str, Any]] = found["nodes"]
     names = [node["host"] for node in nodes]

@@ -1,4 +1,4 @@
-"""Whether MPI takes device memory, tried by two ranks: ``python -m gondwana.cli.doctor.aware_trial``. It may crash."""
+"""Trial of two ranks whether MPI takes device memory: ``python -m gondwana.cli.doctor.aware_trial``. It may crash."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gondwana.gpu.device import Device, device, own_number
 from gondwana.teams import world
 
 SIZES = (8, 2**16, 2**22)
-"""Bytes of a message: MPIs send small, middling and large ones in different ways."""
+"""Bytes of a message: MPIs send small, medium and large ones in different ways."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class DeviceBytes:
     """Device memory in the form that mpi4py accepts.
 
     Attributes:
-        address: of the first byte.
-        nbytes: how many.
+        address: address of the first byte.
+        nbytes: number of bytes.
     """
 
     address: int

@@ -105,7 +105,7 @@ def versions() -> Iterator[Finding]:
     except importlib.metadata.PackageNotFoundError:
         yield Finding("adios2", Verdict.WARN, "not installed", f"to write and read datasets: {adios.INSTALL}")
         return
-    # In a process of its own: an adios2 with MPI may start MPI when imported.
+    # In a separate process: an adios2 with MPI may start MPI when imported.
     probe = "import adios2.bindings as b; print(bool(getattr(b, 'is_built_with_mpi', False)))"
     done = subprocess.run([sys.executable, "-P", "-c", probe], capture_output=True, text=True, timeout=60)
     if done.returncode:

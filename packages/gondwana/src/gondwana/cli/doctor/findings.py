@@ -22,7 +22,7 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A line of the report: the subject, the verdict, what was found, and what to do."""
+    """A line of the report: the subject, the verdict, the finding, and a remedy."""
 
     subject: str
     verdict: Verdict
@@ -31,16 +31,16 @@ class Finding:
 
 
 def answer(subject: str, command: launch.Command, word: str, seconds: float, remedy: str) -> dict[str, Any] | Finding:
-    """Run a job; return the JSON that it prints behind a word, or the finding that there is none. Local: starts it.
+    """Run a job; return the JSON that it prints after a word, or the finding that it printed none. Local: starts it.
 
-    What a job prints that fails goes to the standard error, too.
+    The output of a failing job goes to the standard error, too.
 
     Args:
-        subject: of the finding.
-        command: the job.
-        word: how the line begins.
-        seconds: after which it is ended.
-        remedy: what to do if it fails.
+        subject: subject of the finding.
+        command: command of the job.
+        word: first word of the line.
+        seconds: time limit, after which the job is ended.
+        remedy: advice if it fails.
     """
     try:
         done = subprocess.run(

@@ -1,6 +1,6 @@
-"""What ``gondwana doctor`` tries on device memory: ``python -m gondwana.cli.doctor.gpu_trial``. It may crash.
+"""The trials of ``gondwana doctor`` on device memory: ``python -m gondwana.cli.doctor.gpu_trial``. It may crash.
 
-The process shares memory with a child of its own, which uses the next GPU if there are several, as the next rank would.
+The process shares memory with its child, which uses the next GPU if there are several, as the next rank would.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pattern() -> Bytes:
 
 
 def register(gpu: Device) -> str:
-    """Copy to the device and back by way of registered memory; return the problem, "" if there is none. Local."""
+    """Copy to the device and back by way of registered memory; return the problem, "" without one. Local."""
     with mmap.mmap(-1, SIZE) as mapping:  # shared, as the memory of segments is
         memory = np.frombuffer(mapping, np.uint8)
         try:
@@ -62,7 +62,7 @@ def _through(gpu: Device, memory: Bytes) -> str:
 
 
 def attach(gpu: Device) -> str:
-    """Have another process read memory of the device; return the problem, "" if there is none. Local."""
+    """Have another process read memory of the device; return the problem, "" without one. Local."""
     address = gpu.driver.allocate(SIZE)
     source = pattern()
     gpu.driver.copy(address, source.ctypes.data, SIZE, gpu.transfers)

@@ -21,7 +21,7 @@ _ERROR = re.compile(r"^(?:\[rank [^]]*\] )?((?:[\w.]+Error|gondwana: error): .*)
 
 
 def gpus() -> Iterator[Finding]:
-    """Report the GPUs, which rank uses which, and what processes can do with their memory. Local: starts processes."""
+    """Report the GPUs, which rank uses which, and the access of processes to their memory. Local: starts processes."""
     try:
         one = driver()
     except UsageError as error:
@@ -105,7 +105,7 @@ def _mpi() -> Iterator[Finding]:
 
 
 def _try(argv: Sequence[str], prefix: str, environment: Mapping[str, str] | None = None) -> dict[str, str] | str:
-    """Run a command; return the JSON that it prints behind `prefix`, or a description of how it ended."""
+    """Run a command; return the JSON that it prints after `prefix`, or a description of its end."""
     try:
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, errors="replace", timeout=120)
     except subprocess.TimeoutExpired:
@@ -118,11 +118,11 @@ def _try(argv: Sequence[str], prefix: str, environment: Mapping[str, str] | None
 
 
 def ending(status: int, stderr: str) -> str:
-    """Return how a process ended that has not printed its result, as text. Local.
+    """Return the end of a process that has not printed its result, as text. Local.
 
     Args:
-        status: its exit status; a negative one is a signal.
-        stderr: what it wrote.
+        status: exit status; a negative one is a signal.
+        stderr: its standard error.
     """
     number = -status if status < 0 else status - 128  # launchers add 128
     if number > 0:

@@ -1,6 +1,6 @@
 """The program of one rank on each node, by which ``gondwana doctor`` examines the nodes of an allocation.
 
-Prints one line, "NODES" and what was found as JSON. Argument: a folder in which it may write.
+Prints one line, "NODES" and the findings as JSON. Argument: a folder in which it may write.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGE = 4 << 20
 
 
 def describe() -> dict[str, Any]:
-    """Return what this node has, as text by subject. Local."""
+    """Return facts of this node, as text by subject. Local."""
     packages = ("gondwana", "numpy", "numba", "mpi4py")
     try:
         cache = str(cache_folder.private_folder("objects"))
@@ -71,7 +71,7 @@ def network() -> list[tuple[float, float]]:
 
 
 def dataset(folder: Path) -> str:
-    """Write a dataset of 1 MB from all ranks, read it on all, and return what is wrong, "" if nothing is.
+    """Write a dataset of 1 MB from all ranks, read it on all, and return the problem, "" without one.
 
     Collective over all ranks.
     """
@@ -86,7 +86,7 @@ def dataset(folder: Path) -> str:
 
 
 def main(folder: Path) -> None:
-    """Examine the nodes and print what was found. Collective over all ranks."""
+    """Examine the nodes and print the findings. Collective over all ranks."""
     nodes = gw.world.gather(describe())
     measured = network()
     try:

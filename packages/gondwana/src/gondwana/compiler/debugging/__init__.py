@@ -1,1 +1,1 @@
-"""What helps to find mistakes in compiled functions: readable errors, checks of bounds, `print`, the interpreter."""
+"""Help to find mistakes in compiled functions: readable errors, checks of bounds, `print`, the interpreter."""

@@ -1,8 +1,8 @@
 """`GONDWANA_CHECK=1`: compiled code compares indices with the bounds of arrays, and pointers with those of segments.
 
-Where an index is outside, machine code hands it over with the bounds, and gets the exception that it then raises: a
-description as Numba's own exceptions have one, so that everything that takes those takes it too. Importing this module
-loads neither Numba nor LLVM.
+Where an index is outside, machine code passes it and the bounds to `_refuse`, and raises the exception that it gets: a
+description in the form of Numba's own exceptions, so that every handler of those works. Importing this module loads
+neither Numba nor LLVM.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gondwana.compiler import externs
 from gondwana.domains import RectDomain
 
 _KEPT = 1024
-"""How many exceptions are kept. Compiled code may catch as many as it likes, and each thread works on its latest."""
+"""The most exceptions that are kept. Compiled code may catch any number, and each thread works on its latest."""
 
 
 @functools.cache
@@ -30,20 +30,20 @@ def active() -> bool:
 
 @dataclass(frozen=True)
 class Description:
-    """What machine code holds about an access, and hands over when it is outside of the bounds.
+    """Description of an access in machine code, passed on when it is outside of the bounds.
 
-    The words beside it are, for the elements of an array on a domain ("domain"), the index, and the first coordinates,
-    the ends and the strides of the domain; for those of a NumPy array ("shape") the integers of the index, and the
-    shape; for those of a segment ("segment") their number and the rank, the first byte, and the bytes of its part; for
-    the part of a rank ("rank") the rank and how many there are.
+    Words are passed with it. For the elements of an array on a domain ("domain"): the index, and the first coordinates,
+    the ends and the strides of the domain; for those of a NumPy array ("shape"): the integers of the index, and the
+    shape; for those of a segment ("segment"): their number and the rank, the first byte, and the bytes of its part; for
+    the part of a rank ("rank"): the rank and the number of ranks.
 
     Attributes:
         kind: "domain", "shape", "segment" or "rank".
-        axes: of the array.
-        index: of a NumPy array: how the program writes it, with "{}" for each integer.
-        name: of the array in the program, "" if it has none.
-        dtype: of the elements of a segment.
-        count: how many elements from the index on along the last axis are accessed.
+        axes: number of axes of the array.
+        index: for a NumPy array: the index as the program writes it, with "{}" for each integer.
+        name: name of the array in the program, "" if it has none.
+        dtype: dtype of the elements of a segment.
+        count: number of elements accessed, from the index on along the last axis.
         place: file and line of the access, "" if the caller knows it.
     """
 
@@ -57,13 +57,13 @@ class Description:
 
     @property
     def words(self) -> int:
-        """How many words are beside it."""
+        """Number of words that are passed with it."""
         return {"domain": 4 * self.axes, "shape": self.index.count("{}") + self.axes, "segment": 4, "rank": 2}[
             self.kind
         ]
 
     def text(self) -> bytes:
-        """What machine code holds."""
+        """The text in the machine code."""
         return json.dumps(vars(self)).encode()
 
 
@@ -88,7 +88,7 @@ class _Error:
     place: str
 
     def write(self) -> _Error:
-        """Make the description say what the error is."""
+        """Write the error into the description."""
         text = f"{self.place}: {self.message}" if self.place else self.message
         self.info.pickled = content = pickle.dumps((IndexError, (text,), None))
         self.info.size = len(content)
@@ -96,11 +96,11 @@ class _Error:
 
 
 _errors: OrderedDict[int, _Error] = OrderedDict()
-"""By the address of the description."""
+"""Errors by the address of their description."""
 
 
 def _refuse(description: int, nbytes: int, words: int) -> int:
-    """Return the address of the exception for an access: called by compiled code, on any thread, with the GIL."""
+    """Return the address of the exception for an access. Called by compiled code, on any thread, with the GIL."""
     found = Description(**json.loads(ctypes.string_at(description, nbytes)))
     numbers = list((ctypes.c_int64 * found.words).from_address(words))
     error = _Error(_Info(), message(found, numbers), found.place).write()
@@ -112,7 +112,7 @@ def _refuse(description: int, nbytes: int, words: int) -> int:
 
 
 def _locate(exception: int, place: int, nbytes: int) -> None:
-    """Note where the access was, if the exception is of this module and does not say: called by compiled code."""
+    """Note where the access was, if an exception of this module lacks its place. Called by compiled code."""
     error = _errors.get(exception)
     if error is not None and not error.place:
         _errors[exception] = replace(error, place=ctypes.string_at(place, nbytes).decode()).write()
@@ -127,7 +127,7 @@ LOCATE = externs.provide("locate", _called_to_locate)
 
 
 def message(access: Description, words: list[int]) -> str:
-    """Return what is wrong with an access: the index, and the bounds. Local."""
+    """Return the message on an access: the index, and the bounds. Local."""
     if access.kind == "segment":
         count, rank, offset, nbytes = words
         elements = f"{count} {'element' if count == 1 else 'elements'} of {access.dtype}"

@@ -1,7 +1,7 @@
-"""What compiled code does to check its accesses with `GONDWANA_CHECK=1`. Imports Numba.
+"""Checks of accesses in compiled code with `GONDWANA_CHECK=1`. Imports Numba.
 
-Functions of users are lowered by a `_Lower` that puts a comparison before each read and write of an element. What the
-check of a launch has proven inside (constant offsets from the index point of a kernel) has none.
+Functions of users are lowered by a `_Lower` that puts a comparison before each read and write of an element. Accesses
+that the check of a launch has proven to be inside (constant offsets from the index point of a kernel) have none.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from gondwana.compiler.types.views import ViewType, field, index_values
 
 
 class _Refusal(CPUCallConv):  # type: ignore[misc]
-    """How a function of compiled code raises an exception whose description is found when it runs.
+    """A calling convention: a function of compiled code raises an exception whose description is found when it runs.
 
     Args:
-        context: of the compilation.
+        context: context of the compilation.
         description: the address of the description, an LLVM integer.
     """
 
@@ -40,7 +40,7 @@ class _Refusal(CPUCallConv):  # type: ignore[misc]
         self._description = description
 
     def set_static_user_exc(self, builder: Any, *args: Any, **kwargs: Any) -> None:
-        """Take the description instead of one that is known when the function is compiled."""
+        """Use the description instead of one that is known when the function is compiled."""
         pointer = builder.inttoptr(self._description, excinfo_ptr_t)
         stored = builder.store(pointer, self._get_excinfo_argument(builder.function))
         stored.set_metadata("numba_exception_output", builder.module.add_metadata([cgutils.true_bit]))
@@ -50,11 +50,11 @@ def refuse_unless(context: Any, builder: Any, inside: Any, access: Description, 
     """Emit code that raises the error of an access unless `inside` is true. Local.
 
     Args:
-        context: of the compilation.
-        builder: of the function.
+        context: context of the compilation.
+        builder: builder of the function.
         inside: an LLVM bit.
-        access: what the error says besides the words.
-        words: LLVM integers, see `Description`.
+        access: further parts of the message.
+        words: words that are passed with `access`, LLVM integers: see `Description`.
     """
     register(REFUSE)
     with cgutils.if_unlikely(builder, builder.not_(inside)):
@@ -69,7 +69,7 @@ def refuse_unless(context: Any, builder: Any, inside: Any, access: Description, 
 
 
 def _constant(context: Any, builder: Any, text: bytes) -> tuple[Any, Any]:
-    """The address of bytes that are part of the machine code, and how many they are."""
+    """The address of bytes that are part of the machine code, and their number."""
     return builder.ptrtoint(context.insert_const_bytes(builder.module, text), INT), INT(len(text))
 
 
@@ -79,12 +79,12 @@ def check_element(
     """Emit the check of an access to an array on a domain. Local.
 
     Args:
-        context: of the compilation.
-        builder: of the function.
+        context: context of the compilation.
+        builder: builder of the function.
         view: type of the array.
         value: the array.
         index: its coordinates, LLVM integers.
-        access: name and place of the access, and how many elements it takes.
+        access: name and place of the access, and the number of its elements.
     """
     lo, hi, step = (
         [field(builder, view, value, name, axis) for axis in range(view.ndim)] for name in ("lo", "hi", "step")
@@ -98,7 +98,7 @@ def check_element(
         parts.append(builder.icmp_unsigned("<", last, rooms[-1]))
     inside = _all(builder, parts)
     dense = _all(builder, [builder.icmp_signed("==", stride, INT(1)) for stride in step])
-    # One branch where all is well, which is what loops see: nothing is divided unless a stride is not one.
+    # One branch if all is well, as in loops: the division is needed only if a stride is not one.
     with builder.if_then(builder.not_(builder.and_(inside, dense)), likely=False):
         rests = [builder.urem(*pair) for pair in zip(distances, step, strict=True)]
         hits = _all(builder, [inside, *[builder.icmp_signed("==", rest, INT(0)) for rest in rests]])
@@ -119,12 +119,12 @@ def check_item(
     """Emit the check of an access to a NumPy array. Local.
 
     Args:
-        context: of the compilation.
-        builder: of the function.
+        context: context of the compilation.
+        builder: builder of the function.
         kind: type of the array.
         value: the array.
         index: axes, their integers, and whether negative ones count from the end.
-        access: name and place of the access, and how many elements it takes; its index, if that is not all integers.
+        access: name and place of the access, and the number of its elements; its index, if that is not all integers.
     """
     shape = cgutils.unpack_tuple(builder, arrayobj.make_array(kind)(context, builder, value).shape, kind.ndim)
     inside = []
@@ -143,10 +143,10 @@ def check_item(
 
 
 class _Located(CPUCallConv):  # type: ignore[misc]
-    """How errors pass through a function of a user: those of accesses in what it calls get the line of the call."""
+    """A calling convention of users' functions: errors of accesses in their callees get the line of the call."""
 
     def return_status_propagate(self, builder: Any, status: Any) -> None:
-        """Hand on an exception."""
+        """Pass on an exception."""
         register(LOCATE)
         kind = llvm.FunctionType(llvm.VoidType(), [INT, INT, INT])
         function = cgutils.get_or_insert_function(builder.module, kind, LOCATE)
@@ -163,12 +163,12 @@ class _Context(CPUContext):  # type: ignore[misc]
 
     @property
     def call_conv(self) -> Any:
-        """How functions return."""
+        """Calling convention of functions."""
         return _Located(self)
 
 
 _OF_NO_AXIS = (types.EllipsisType, types.NoneType)
-"""Parts of an index that take no axis of the array: `...` takes all that the others leave."""
+"""Parts of an index that take no single axis: `...` takes all axes that the others leave."""
 
 
 class _Lower(Lower):  # type: ignore[misc]
@@ -177,7 +177,7 @@ class _Lower(Lower):  # type: ignore[misc]
     context: Any
 
     def init(self) -> None:
-        """Take over from Numba's context all but how errors pass."""
+        """Copy the attributes of Numba's context, but for the calling convention."""
         super().init()
         context: Any = copy.copy(self.context)
         context.__class__ = _Context
@@ -219,7 +219,7 @@ class _Lower(Lower):  # type: ignore[misc]
             check_item(self.context, self.builder, kind, self.loadvar(target.name), items, access)
 
     def _items(self, ndim: int, kind: Any, value: Any) -> tuple[list[tuple[int, Any, bool]], str]:
-        """The integers of an index of a NumPy array, none if it is of another kind, and how it is written.
+        """The integers of an index of a NumPy array (empty if it is of another kind), and its spelling.
 
         See `check_item`, and `checks.Description`.
         """
@@ -249,7 +249,7 @@ class _Lower(Lower):  # type: ignore[misc]
         return found, ", ".join(written)
 
     def _spelled(self, variable: Any) -> str:
-        """How the program writes a variable, or an attribute of one; "" if it has no name."""
+        """The spelling of a variable in the program, or of an attribute of one; "" if it has no name."""
         if not variable.name.startswith("$"):
             return str(variable.unversioned_name)
         found = self.func_ir._definitions[variable.name]
@@ -271,7 +271,7 @@ class _CheckedLowering(NativeLowering):  # type: ignore[misc]
 
     @property
     def lowering_class(self) -> Any:
-        """What does it."""
+        """The class that lowers functions."""
         return _Lower
 
 

@@ -27,7 +27,7 @@ def raise_from_block(block: Any, name: str) -> None:
 
 
 def _exception(address: int, name: str) -> BaseException:
-    """Decode Numba's description of an exception: a pointer to a pickle, its size, and more that is known late."""
+    """Decode Numba's description of an exception: a pointer to a pickle, its size, and fields filled in late."""
     pointer, size = ctypes.c_void_p.from_address(address).value, ctypes.c_int32.from_address(address + 8).value
     if pointer is None or size <= 0:
         return RuntimeError(f"{name} raised an exception in compiled code")
@@ -71,7 +71,7 @@ def as_seen_by_users(error: KernelError) -> KernelError:
 
 @contextmanager
 def readable_errors(name: str, kinds: Sequence[Any]) -> Iterator[None]:
-    """Turn what Numba raises while it compiles a function for arguments of these types into a KernelError."""
+    """Turn an error of Numba, raised while it compiles a function for these argument types, into a KernelError."""
     try:
         yield
     except Exception as error:
@@ -81,7 +81,7 @@ def readable_errors(name: str, kinds: Sequence[Any]) -> Iterator[None]:
 
 
 def readable(error: Exception, name: str, arguments: list[str]) -> KernelError:
-    """Turn Numba's report into one paragraph: the reason, the user's source lines, what the arguments were."""
+    """Turn Numba's report into one paragraph: the reason, the user's source lines, the types of the arguments."""
     report = _COLOUR.sub("", str(error))
     front_end = _FRONT_END.match(report)
     if front_end:
@@ -102,7 +102,7 @@ def _is_users(place: tuple[str, ...]) -> bool:
 
 
 def _front_end_report(reason: str, file: str, line: str) -> str:
-    """The report of a statement that Numba does not read, in the form of its other reports."""
+    """The report of a statement that Numba cannot read, in the form of its other reports."""
     code = _OPCODE.search(reason)
     found = _STATEMENTS.get((code[1] or code[2]) if code else "")
     reason = found or f"{reason[:1].upper()}{reason[1:]}. {_WITHOUT_COMPILER}"
@@ -111,7 +111,7 @@ def _front_end_report(reason: str, file: str, line: str) -> str:
 
 
 def _reasons(report: str) -> list[str]:
-    """What Numba reports as wrong; where an operation of ours refused its arguments, only the message of that."""
+    """The problems in Numba's report; if an operation of ours refused its arguments, only its message."""
     precise = _PRECISE.findall(report)
     if precise:
         return [line.strip() for line in precise[-1].splitlines()]

@@ -1,7 +1,7 @@
 """Functions that run in the interpreter although they could be compiled, for a debugger: `GONDWANA_INTERPRET=1`.
 
-They give what compiled code gives: their arguments come with the types that compiled code has, elements as NumPy's
-scalars, and NumPy's arithmetic warns of nothing.
+They give the results of compiled code: their arguments have the types of compiled code, elements those of NumPy's
+scalars, and NumPy's arithmetic does not warn.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DOUBLE = {float: np.float64, complex: np.complex128}
 
 
 class ElementsInKernels(np.ndarray[Any, Any]):
-    """Elements as functions in the interpreter see them: they take of an integer the bits that they have room for."""
+    """Elements as functions in the interpreter see them: an integer that does not fit is stored by its low bits."""
 
     @staticmethod
     def of(elements: np.ndarray[Any, Any]) -> ElementsInKernels:
@@ -54,8 +54,8 @@ def interpreted(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Cal
     """Return a function that runs `function(*first, *arguments)` in the interpreter, as compiled code would. Local.
 
     Args:
-        function: what a user wrote.
-        arguments: as for compiled code: global arrays stand for their blocks.
+        function: function of a user.
+        arguments: arguments as for compiled code: global arrays stand for their blocks.
 
     Raises:
         KernelError: compiled code could not take an argument.
@@ -76,9 +76,9 @@ def interpreted(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Cal
 
 
 def called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call what `gw.jit` decorates in the interpreter. Local.
+    """Call a `gw.jit` function in the interpreter. Local.
 
-    Python gets its own numbers, as from compiled code; another function that runs so gets what its helper returns.
+    Python gets its own numbers, as from compiled code; a caller that runs so, too, gets the unconverted result.
 
     Raises:
         KernelError: compiled code could not take an argument.

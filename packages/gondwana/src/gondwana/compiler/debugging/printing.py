@@ -1,7 +1,7 @@
 """`print` in compiled code: the values go to the interpreter, which writes each line as a whole.
 
-Machine code describes a line by a text that is part of it and hands over the values as 64-bit words. Importing this
-module loads neither Numba nor LLVM.
+Machine code contains a text that describes a line, and passes the values as 64-bit words. Importing this module loads
+neither Numba nor LLVM.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from gondwana.compiler.types.arguments import WORD
 from gondwana.domains import Point
 
 Item: TypeAlias = tuple[str | int, ...]
-"""What stands between two blanks of a line: texts, and the numbers of the values among them."""
+"""One argument of `print`: texts, and the numbers of the values among them."""
 
 Kind: TypeAlias = Any
-"""What the words of a value mean, as JSON: the name of a dtype, ["text", t], ["point", axes] or ["tuple", [kinds]]."""
+"""The meaning of a value's words, as JSON: the name of a dtype, ["text", t], ["point", axes] or ["tuple", [kinds]]."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """What one call of `print` writes, apart from the values."""
+    """The output of one call of `print`, apart from the values."""
 
     items: tuple[Item, ...]
 
 
 def text_of(line: Line, kinds: list[Kind]) -> bytes:
-    """Return the description of a line that machine code holds. Local."""
+    """Return the description of a line, for machine code. Local."""
     return json.dumps([line.items, kinds]).encode()
 
 
 def _write(description: int, nbytes: int, words: int) -> None:
-    """Print a line: called by compiled code, on any thread, and so with the interpreter's lock."""
+    """Print a line: called by compiled code, on any thread, hence with the interpreter's lock."""
     items, read = _described(ctypes.string_at(description, nbytes))
     values = read(words)
     line = " ".join("".join(part if isinstance(part, str) else str(values[part]) for part in item) for item in items)
@@ -64,7 +64,7 @@ def _described(text: bytes) -> tuple[list[Item], Callable[[int], list[Any]]]:
 
 
 def _words(kind: Kind) -> int:
-    """How many words carry a value."""
+    """Number of words that carry a value."""
     match kind:
         case str(dtype):
             return max(1, np.dtype(dtype).itemsize // WORD)

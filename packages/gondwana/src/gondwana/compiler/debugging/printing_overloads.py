@@ -1,4 +1,4 @@
-"""`print` as compiled code sees it: a call that names its texts and passes its values. Imports Numba."""
+"""`print` as compiled code sees it: a call that contains its texts and passes its values. Imports Numba."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ADVICE = "write print(x) with numbers, points, tuples of those and texts in quo
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class Printing(Pass):
-    """Have calls of `print` go to a `Line`, before types are inferred: Numba's would keep the interpreter's lock."""
+    """Replace calls of `print` by calls of a `Line`, before types are inferred: Numba's keep the interpreter's lock."""
 
     _name = "gondwana_printing"
 
@@ -48,7 +48,7 @@ def _is_print(func_ir: Any, statement: Any) -> bool:
 
 
 def _definition(func_ir: Any, variable: Any) -> Any:
-    """What a variable is set to, None if that happens more than once."""
+    """The only value assigned to a variable, None if there are several."""
     found = func_ir._definitions[variable.name]
     return found[0] if len(found) == 1 else None
 
@@ -85,7 +85,7 @@ class _Call:
         self.block.body = body
 
     def _item(self, argument: Any) -> list[str | int]:
-        """Texts and numbers of values that an argument consists of."""
+        """Texts and numbers of values in an argument."""
         parts = self._text(argument)
         item: list[str | int] = []
         for part in [argument] if parts is None else parts:
@@ -96,7 +96,7 @@ class _Call:
         return item
 
     def _text(self, variable: Any) -> list[Any] | None:
-        """The texts and values that an f-string consists of, None for what is no text."""
+        """The texts and values in an f-string, None for anything that is not a text."""
         found = _definition(self.func_ir, variable)
         if isinstance(found, ir.Const | ir.Global | ir.FreeVar) and isinstance(found.value, str):
             return [found.value]
@@ -150,7 +150,7 @@ def _printer(line: Line) -> Any:
 
 
 def kind_of(kind: Any) -> Kind:
-    """What the words of a value of a Numba type mean (see `printing.Kind`)."""
+    """The meaning of the words of a value of a Numba type (see `printing.Kind`)."""
     match kind:
         case types.StringLiteral():
             return ["text", kind.literal_value]

@@ -1,1 +1,1 @@
-"""MPI by address: what compiled code needs to call MPI's C functions without the interpreter."""
+"""MPI by address: calls of MPI's C functions from compiled code, without the interpreter."""

@@ -4,10 +4,10 @@ Every argument of a call travels as a 64-bit integer with a sign: a pointer, a h
 Linux the calling conventions of x86-64 and AArch64 give each of them a register or eight bytes of the stack, and a
 function that takes an `int` looks at the low 32 bits only, so no prototypes are needed.
 
-A request is an integer, which keeps what it reads or writes alive until it has been waited for: the address of a block
-with MPI's request and with whom the memory belongs to, a reference to an array that compiled code has made, or else the
-count of `objects`. So it may be stored, returned, and waited for anywhere, and whatever becomes of the variables of the
-function that started it. One that nobody waits for keeps the memory for ever, as MPI may use it for ever.
+A request is an integer, which keeps the memory that it reads or writes alive until it has been waited for: the address
+of a block with MPI's request and the owner of the memory, either a reference to an array that compiled code has made,
+or the count of `objects`. So it may be stored, returned, and waited for anywhere, even if the variables of the function
+that started it are gone. A request that is never waited for keeps the memory for ever, as MPI may use it for ever.
 
 Imports Numba.
 """
@@ -34,8 +34,8 @@ from gondwana.compiler.types.points import INT
 
 _WORD = 8
 _OWNER, _RELEASE, _BLOCK = _WORD, 2 * _WORD, 3 * _WORD
-"""Where a block has the memory's owner, the function that gives up a reference to it, or 0; and its bytes. First is
-MPI's request."""
+"""Offsets in a block of the memory's owner and of the function that gives up a reference to it, or 0; and its bytes.
+MPI's request comes first."""
 
 _BYTES = cgutils.voidptr_t
 
@@ -128,17 +128,17 @@ def datatype_of(typingctx: Any, value: Any) -> Any:
 
 
 def check_team(kind: Any) -> None:
-    """Refuse, when a function is compiled, what is no team. Local.
+    """Refuse, at compile time, an argument that is not a team. Local.
 
     Raises:
-        TypingError: it is none.
+        TypingError: the argument is not a team.
     """
     if not is_handle(kind, "team"):
         raise TypingError(f"the first argument is {kind}: give a team, such as gw.world, passed as an argument")
 
 
 def has_mpi(kind: Any) -> bool:
-    """Tell whether the type of a team is that of one with MPI; one without has a single rank. Local."""
+    """Return whether the type of a team has MPI; a team without it has a single rank. Local."""
     return bool(kind.parameters == ("mpi",))
 
 
@@ -156,7 +156,7 @@ def memory_on_node(team: Any) -> int:
 
 @inlined
 def ranks_in_world(team: Any) -> int:
-    """The address of the ranks in the world of the ranks of the team."""
+    """The address of the world ranks of the ranks of the team."""
     return handle_word(team, 4)  # type: ignore[no-any-return]
 
 
@@ -181,7 +181,7 @@ _COUNT = mpi_constant(LOANS)
 
 @intrinsic
 def new_request(typingctx: Any) -> Any:
-    """Allocate the block of a request; MPI's request comes to its address."""
+    """Allocate the block of a request; MPI's request is stored at its address."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         function = declare(builder, "malloc", ir.FunctionType(_BYTES, [INT]))
@@ -194,7 +194,7 @@ def new_request(typingctx: Any) -> Any:
 
 @inlined
 def lend_arguments() -> int:
-    """Count what uses memory of Python's objects; return the address of the count, to subtract 1 at its end."""
+    """Count an operation on memory of Python's objects; return the address of the count, to decrement at its end."""
     count = _COUNT()
     fetch_add_word(count, 1)
     return count  # type: ignore[no-any-return]
@@ -211,7 +211,7 @@ def lend(request: int, array: Any) -> int:
 
 @inlined
 def give_back(request: int) -> None:
-    """Release what a request has kept, which is complete, and the request."""
+    """Release the memory that a completed request has kept, and the request."""
     if load_word(request + _RELEASE) == 0:
         fetch_add_word(load_word(request + _OWNER), -1)
     _free(request)

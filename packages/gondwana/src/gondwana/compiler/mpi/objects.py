@@ -1,11 +1,11 @@
-"""MPI's objects between Python and compiled code: teams and operations as arguments, and what requests keep alive.
+"""MPI's objects between Python and compiled code: teams and operations as arguments, and objects that requests keep.
 
-Of a team compiled code gets the handle of the communicator, the rank and the size.
+Compiled code sees a team as the handle of its communicator, its rank and its size.
 
-An array that compiled code has made is held by its request (see `mpi_overloads`). Memory of Python's objects comes
-to compiled code as an address: there a request is only counted, with the period in which it starts, and `keep` keeps
-the arguments of the call until no request of that period is under way. A period ends when arguments are kept for it, so
-that a request which nobody waits for keeps those of few calls.
+An array that compiled code has made is held by its request (see `mpi_overloads`). Memory of Python's objects comes to
+compiled code as an address: there a request is only counted, in the period in which it starts, and `keep` holds the
+arguments of the call until no request of that period is under way. A period ends when arguments are kept for it, so
+that a request that is never waited for keeps the arguments of few calls.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from gondwana.compiler.types.arguments import Described, describe_handle, regist
 from gondwana.teams import Op, Team, addresses, mpi
 
 PLACES = 256
-"""Periods that may have requests under way at the same time; when there are more, the last does not end."""
+"""The most periods that have requests under way at the same time; beyond that, the last one does not end."""
 
 _counts = np.zeros(PLACES, np.int64)
 _words = _counts.data
 _periods = [0] * PLACES
 """Number of the last period of each place."""
 _kept: dict[int, list[tuple[Any, ...]]] = {}
-"""Arguments that are kept, by the place of their period."""
+"""Kept arguments, by the place of their period."""
 _lock = threading.RLock()
 _place = 0
 _period = 0
@@ -53,8 +53,8 @@ def keep(since: int, arguments: tuple[Any, ...]) -> None:
     """Keep the arguments of a call that has returned as long as requests that it has started may use them. Local.
 
     Args:
-        since: the period in which the call began. What another thread has started meanwhile keeps them, too.
-        arguments: of the call.
+        since: the period in which the call began. Requests that other threads have started meanwhile keep them, too.
+        arguments: arguments of the call.
     """
     if _kept:
         release()
@@ -64,10 +64,10 @@ def keep(since: int, arguments: tuple[Any, ...]) -> None:
 
 
 def release() -> None:
-    """Drop what was kept for requests that are complete. Local."""
+    """Drop the arguments kept for completed requests. Local."""
     with _lock:
         released = [_kept.pop(place, None) for place in list(_kept) if _words[place] == 0]
-    released.clear()  # outside of the lock: what goes away may run code of users
+    released.clear()  # outside of the lock: destructors may run code of users
 
 
 def _keep(since: int, arguments: tuple[Any, ...]) -> None:
@@ -81,7 +81,7 @@ def _keep(since: int, arguments: tuple[Any, ...]) -> None:
 
 
 def _describe(team: Team) -> Described:
-    """Spec and words for compiled code.
+    """Spec and words of a team for compiled code.
 
     Handle of the communicator or 0, rank, size, memory on the node or 0, address of the ranks in the world.
     """

@@ -1,7 +1,7 @@
 """The table through which compiled code finds MPI: addresses of its functions, handles and constants.
 
-Machine code names the table by one external symbol and knows the places in it, so an object in the cache is valid in
-every process and with every MPI library. Importing this module loads neither Numba nor MPI.
+Machine code refers to the table by one external symbol and knows the offsets in it, so an object in the cache is valid
+in every process and with every MPI library. Importing this module loads neither Numba nor MPI.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ FUNCTIONS = {
     "Win_flush_local": 2,
     "Win_sync": 1,
 }
-"""The functions in the table, without MPI_, and how many arguments each takes."""
+"""The functions in the table, without MPI_, and their numbers of arguments."""
 
 OPERATIONS = ("SUM", "PROD", "MAX", "MIN", "LAND", "LOR", "LXOR", "BAND", "BOR", "BXOR", "REPLACE", "NO_OP")
 OF_REALS = {"MAX": "MAX_OF_REALS", "MIN": "MIN_OF_REALS"}
-"""Places of the operations that take the place of MPI's where elements may be NaN."""
+"""Places of the operations that replace MPI's if elements may be NaN."""
 CONSTANTS = ("IN_PLACE", "ANY_SOURCE")
 
 UNUSED_TAG = "UNUSED_TAG"
-"""Place of a tag that no message has: MPI makes progress in a probe for it, and never finds anything."""
+"""Place of a tag that no message has: a probe for it makes MPI progress, and never finds anything."""
 
 STATUS = "STATUS"
 """Place of the address of a block that calls may give as their MPI_Status. It is never read: MPI_STATUS_IGNORE would
@@ -62,13 +62,13 @@ MAILBOX = "MAILBOX"
 """Place of the address of this rank's mailbox, for compiled code that makes progress; 0 until there is one."""
 
 DELIVERY = "DELIVERY"
-"""Place of the address of what this rank knows of signalled puts between nodes; 0 where there is one node."""
+"""Place of the address of this rank's state of signalled puts between nodes; 0 on a single node."""
 
 RECORDS = "RECORDS"
-"""Place of the address of what this process records for a trace, for compiled code that records as well."""
+"""Place of the address of this process's trace records, for compiled code that records as well."""
 
 LOANS = "LOANS"
-"""Place of the address where requests of compiled code are counted that use memory of Python's objects (`objects`)."""
+"""Place of the address of the count of compiled code's requests that use memory of Python's objects (`objects`)."""
 
 _STATUS_BYTES = 256
 
@@ -86,7 +86,7 @@ _link_delivery: Callable[[], None] | None = None
 
 
 def register() -> None:
-    """Tell the linker where the table is, and fill it if MPI runs. Local.
+    """Register the table with the linker, and fill it if MPI runs. Local.
 
     Without MPI the entries are 0: machine code for one rank refers to the table and never calls through it.
     """
@@ -102,7 +102,7 @@ def register() -> None:
 
 
 def _follow_recorder() -> None:
-    """Tell compiled code where the records of this process are, which may be a copy of a rank by now."""
+    """Store the address of the records of this process, which may be a forked copy of a rank by now."""
     if recorder is not None:
         _table[SLOTS[RECORDS]] = recorder.address
 
@@ -111,20 +111,20 @@ os.register_at_fork(after_in_child=_follow_recorder)
 
 
 def set_mailbox(address: int) -> None:
-    """Tell compiled code where the mailbox of this rank is. Local."""
+    """Store the address of the mailbox of this rank for compiled code. Local."""
     _table[SLOTS[MAILBOX]] = address
 
 
 def set_loans(address: int) -> None:
-    """Tell compiled code where to count requests from now on. Local."""
+    """Store the address at which compiled code counts requests from now on. Local."""
     _table[SLOTS[LOANS]] = address
 
 
 def set_delivery(address: int, link: Callable[[], None] | None = None) -> None:
-    """Tell compiled code where the state of signalled puts is, 0 for none. Local.
+    """Store the address of the state of signalled puts for compiled code, 0 for none. Local.
 
     Args:
-        address: of the state.
+        address: address of the state.
         link: loads the machine code that compiled code calls through the state.
     """
     global _link_delivery
@@ -132,7 +132,7 @@ def set_delivery(address: int, link: Callable[[], None] | None = None) -> None:
 
 
 def link_delivery() -> None:
-    """Load what compiled code calls to apply signalled puts while it waits. Local; cheap after the first time."""
+    """Load the machine code that applies signalled puts in waiting compiled code. Local; cheap after the first time."""
     global _link_delivery
     if _link_delivery is not None:
         _link_delivery()

@@ -18,7 +18,7 @@ from gondwana.inputs import whole_number
 from gondwana.runtime import cores
 
 LINE = 128
-"""Bytes between things that different threads write."""
+"""Bytes between objects that different threads write."""
 FLUSH_SUBNORMALS = 1
 """Flag of `run`: treat subnormal numbers as zero on all threads."""
 _SPINS = 2000
@@ -44,7 +44,7 @@ class _Pool:
             name = f"gondwana-{thread}"
             self.workers.append(threading.Thread(target=work, args=(self.address, thread), name=name, daemon=True))
             self.workers[-1].start()
-        main = os.getpid()  # in a forked process the thread object still has the number that it had in the parent
+        main = os.getpid()  # in a forked process the thread object still has its number from the parent
         cores.pin([main, *(worker.native_id or main for worker in self.workers)])
 
     def stop(self) -> None:
@@ -102,7 +102,7 @@ def checked_count(count: int, call: str) -> int:
     """Return a number of threads. Local.
 
     Raises:
-        UsageError: it is not a positive whole number.
+        UsageError: the number is not a positive whole number.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise UsageError(f"{call}: give a whole number of threads, 1 or more")
@@ -120,7 +120,7 @@ def run(function: int, block: int, count: int, flags: int) -> None:
 
 
 def _renew(count: int) -> _Pool:
-    """A pool of at least so many threads, of this process."""
+    """A pool of at least `count` threads, of this process."""
     global _pool
     if _pool is not None:
         _pool.stop()
@@ -134,7 +134,7 @@ def _stop() -> None:
 
 
 def _after_fork() -> None:
-    """In a child the threads are gone, and the lock may be one that a thread of the parent held."""
+    """Make a new lock in a child: its threads are gone, and the old lock may be held by a thread of the parent."""
     global _lock
     _lock = threading.Lock()
 

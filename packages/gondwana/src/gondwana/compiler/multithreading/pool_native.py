@@ -1,8 +1,8 @@
 """The loops of the thread pool (see `pool`): Python source that is compiled once. Imports Numba.
 
-Layout of the pool, in lines of 128 bytes so that no two threads write the same one: line 0 the number of the current
-job; line 1 the job: function, argument block, threads, flags; line 2 how many workers sleep; line 3 how long a worker
-spins before it sleeps; line 4 + t the last job that worker t finished.
+Layout of the pool, in lines of 128 bytes so that no two threads write the same one: line 0: number of the current
+job; line 1: the job: function, argument block, threads, flags; line 2: number of sleeping workers; line 3: polls of a
+worker before it sleeps; line 4 + t: last job that worker t finished.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ R = TypeVar("R")
 HEADER_WORDS = 4
 """Words of the argument block before the arguments: two unused, address of the result, address of the memory."""
 ARRIVED, TURN, SLEEPERS, SETTINGS, ENDS, THREADS = (line * LINE for line in range(6))
-"""Memory of a team, in lines so that what is written often is alone: threads that have arrived at the barrier; barriers
-so far; sleeping threads and the futex on which they sleep; what never changes; failures and returns; and from `THREADS`
+"""Memory of a team, in lines so that words that are written often are alone: threads that have arrived at the barrier;
+barriers so far; sleeping threads and the futex on which they sleep; constants; failures and returns; and from `THREADS`
 on a line for each thread, then one for each slot."""
 BELL = SLEEPERS + WORD
 SPINS, SLOTS = SETTINGS, SETTINGS + WORD
@@ -43,13 +43,13 @@ class ThreadTeam:
     """The threads that run a function of `gw.parallel` together: its first argument, in compiled code only.
 
     Helper functions (`@gw.jit`) take it as an argument. All methods are local to the rank. A thread that waits raises
-    RuntimeError, instead of waiting permanently, when another thread has raised an exception; in a barrier also when
+    RuntimeError, instead of waiting for ever, when another thread has raised an exception; in a barrier also when
     one has returned, in `wait_for` when all others have.
 
     Slots are integers of 64 bits that all threads share, 0 at first, each on a cache line of its own.
 
     Attributes:
-        index: of this thread: 0 is the one that called `gw.parallel`.
+        index: number of this thread; 0 is the thread that called `gw.parallel`.
         size: number of threads.
     """
 
@@ -57,11 +57,11 @@ class ThreadTeam:
     size: int
 
     def barrier(self) -> None:
-        """Return when all threads have called it. Blocks; what any of them wrote before is visible after it."""
+        """Return when all threads have called it. Blocks; earlier writes of any of them are visible after it."""
         raise _error()
 
     def share(self, first: int, last: int) -> tuple[int, int]:
-        """Return where this thread's part of the range from `first` to `last` (excluded) begins and ends.
+        """Return the begin and the end of this thread's part of the range from `first` to `last` (excluded).
 
         Parts follow each other in the order of the threads and differ by one element at most.
         """
@@ -70,8 +70,8 @@ class ThreadTeam:
     def sum(self, value: float) -> float:
         """Return the sum of the values of all threads, on every thread. Collective over the threads; blocks.
 
-        Added in the order of the threads, so that the result is the same in every run. Integers are added as 64-bit
-        integers. A barrier, too: what any thread wrote before is visible after it.
+        The order is that of the threads, so that the result is the same in every run. Integers are added as 64-bit
+        integers. A barrier, too: earlier writes of any thread are visible after it.
 
         Args:
             value: a real number, of the same type on all threads.
@@ -91,18 +91,18 @@ class ThreadTeam:
         raise _error()
 
     def fetch_add(self, slot: int, value: int) -> int:
-        """Add to a slot in one step and return what it was. Sequentially consistent; does not block.
+        """Add to a slot in one step and return its previous value. Sequentially consistent; does not block.
 
         Raises:
-            IndexError: there is no such slot.
+            IndexError: the slot does not exist.
         """
         raise _error()
 
     def publish(self, slot: int, value: int) -> None:
-        """Set a slot (release): who sees this value sees all that this thread wrote before. Does not block.
+        """Set a slot (release): a thread that sees this value sees all earlier writes of this thread. Does not block.
 
         Raises:
-            IndexError: there is no such slot.
+            IndexError: the slot does not exist.
         """
         raise _error()
 
@@ -110,7 +110,7 @@ class ThreadTeam:
         """Return when a slot holds `value` or more (acquire): see `publish`. Blocks.
 
         Raises:
-            IndexError: there is no such slot.
+            IndexError: the slot does not exist.
         """
         raise _error()
 
@@ -124,7 +124,7 @@ def parallel(function: Callable[..., R], *args: Any, threads: int | None = None,
     """Run a compiled function on several threads of this rank as a team; return when all have returned. Local; blocks.
 
     Every thread calls `function(team, *args)` with a `gw.ThreadTeam` by which they share work and wait for
-    each other. The threads are those that run kernels; the calling thread is one of them, number 0. Calls from several
+    each other. The threads are those that run kernels; the calling thread is number 0. Calls from several
     Python threads take turns. A waiting thread spins, then yields the processor, then sleeps, so that more threads than
     cores are slow and nothing worse. With one thread it is a call of `function`.
 
@@ -135,8 +135,8 @@ def parallel(function: Callable[..., R], *args: Any, threads: int | None = None,
 
     Args:
         function: decorated with `@gw.jit`; its first parameter is the team.
-        args: the others, as in a call of `function`.
-        threads: how many, 1 or more; None: `gw.threads()`.
+        args: the further arguments of `function`.
+        threads: number of threads, 1 or more; None: `gw.threads()`.
         slots: number of shared integers; None: one for each thread.
 
     Returns:
@@ -145,7 +145,7 @@ def parallel(function: Callable[..., R], *args: Any, threads: int | None = None,
     Raises:
         UsageError: `function` is not decorated, or `threads` or `slots` is out of range.
         KernelError: `function` cannot be compiled; it calls `gw.parallel` itself, for instance.
-        Exception: what a thread raised. The others do not wait for it permanently: see `ThreadTeam`.
+        Exception: exception of a thread. The others do not wait for it for ever: see `ThreadTeam`.
 
     Example:
         >>> import numpy as np

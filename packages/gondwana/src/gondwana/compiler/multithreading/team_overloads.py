@@ -1,10 +1,11 @@
 """`ThreadTeam` in compiled code, and the compilation of a function that a team calls. Imports Numba.
 
 A team is four words: the address of its memory (see `team.ARRIVED`), the index of this thread, the number of threads
-and the number of slots. Whoever changes a word that others wait for rings the bell if somebody sleeps; who is about to
-sleep announces it, then polls once more. Both use sequentially consistent operations, so one of them sees the other.
+and the number of slots. A thread that changes a word that others wait for rings the bell if any thread sleeps; a thread
+that is about to sleep announces it, then polls once more. Both use sequentially consistent operations, so one of them
+sees the other.
 
-Each thread calls the function with arguments from one block, and leaves errors in a line of its own.
+Each thread calls the function with arguments from the same block, and leaves errors in its own line.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _TeamType = family_type("thread_team")
 TEAM = _TeamType(HandleSpec("thread_team", (), 4))
 """The type of a team."""
 _YIELDS = 200
-"""How often a waiting thread yields the processor before it sleeps."""
+"""Number of times that a waiting thread yields the processor before it sleeps."""
 _ALL = 1 << 30
 _ZERO = np.int64(0)
 
@@ -77,7 +78,7 @@ def make_team(typingctx: Any, memory: Any, index: Any, size: Any, slots: Any) ->
 
 @inlined
 def leave(memory: int, thread: int) -> None:
-    """Note that a thread has returned, and whether it was the first to fail; wake those who wait for it."""
+    """Note that a thread has returned, and whether it was the first to fail; wake the waiting threads."""
     if load_word(memory + THREADS + thread * LINE + STATUS) != 0:
         compare_exchange(memory + FAILED, _ZERO, np.int64(thread + 1))
     fetch_add_word(memory + RETURNED, 1)
@@ -100,13 +101,13 @@ def _is_hopeless(memory: int, spare: int) -> bool:
 
 @called
 def _wait_until(memory: int, address: int, least: int, spare: int) -> None:
-    """Wait until the word at an address is `least` or more; raise if no thread is left that could make it so.
+    """Wait until the word at an address is `least` or more; raise if no thread is left that could change it.
 
     Args:
-        memory: of the team.
-        address: of a word in it.
-        least: what it must reach.
-        spare: how many threads may have returned while there is hope.
+        memory: memory of the team.
+        address: address of a word in it.
+        least: value to reach.
+        spare: number of threads that may have returned while there is hope.
     """
     spins = load_word(memory + SPINS)
     polls = 0
@@ -179,10 +180,10 @@ def _barrier(team: Any) -> Any:
 
 
 _LARGEST = 1 << 60
-"""Limit of the begin and of the length of a part of a range, which are not negative.
+"""Upper limit of the begin and the length of a part of a range, which are not negative.
 
-By these limits LLVM knows that a loop over a part of `range(0, n)` has no negative indices, which would count from the
-end of an array, and loads and stores whole vectors instead of gathering and scattering their elements.
+From these limits LLVM knows that a loop over a part of `range(0, n)` has no negative indices, which would count from
+the end of an array, and loads and stores whole vectors instead of gathering and scattering their elements.
 """
 
 
@@ -268,8 +269,8 @@ def _define(name: str, function: Any) -> None:
 
     @called
     def fold(team: Any, value: Any) -> Any:
-        # All threads see the same turn here. Its parity changes with every barrier, so what one reduction leaves is not
-        # overwritten before all have passed the barrier of the next one, after they have read it.
+        # All threads see the same turn here. Its parity changes with every barrier, so values of one reduction are not
+        # overwritten before all have passed the barrier of the next one, after they have read them.
         memory, size = handle_word(team, _MEMORY), handle_word(team, _SIZE)
         values = memory + THREADS + VALUES + 8 * (load_acquire(memory + TURN) & 1)
         store_release(values + handle_word(team, _INDEX) * LINE, bits_of(value))
@@ -308,7 +309,7 @@ def compile_team_call(
     """Machine code for the call of `function` by each thread of a team, with arguments of these specs. Local.
 
     Raises:
-        KernelError: the function does not type, or returns what cannot be handed to Python.
+        KernelError: the types in the function cannot be inferred, or Python cannot represent its result.
     """
     typing = Typing(precision)
     kinds = tuple(typing.type_of(spec) for spec in specs)

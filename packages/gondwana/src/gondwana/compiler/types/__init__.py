@@ -1,1 +1,1 @@
-"""How Python values look to compiled code: points, views of arrays, handles, and how they get there as arguments."""
+"""Python values in compiled code: points, views of arrays, handles, and the way in which arguments are passed."""

@@ -1,12 +1,12 @@
-"""How Python values become arguments of compiled code: a hashable description and the bytes that carry the value.
+"""Python values as arguments of compiled code: a hashable description and the bytes that carry the value.
 
 The description (a spec) selects the compiled version, the bytes are copied into the argument block of the call. Objects
 of upper layers take part by a method `__gondwana_argument__()` that returns the pair. Nothing here needs Numba, so a
 call whose machine code is in the cache never loads it.
 
-Those objects (pointers, signals, teams) become handles: a few 64-bit words and the name of their family. What compiled
-code can do with a family is defined by Numba overloads in the modules listed in `_extensions`, which are imported only
-when something is compiled.
+Those objects (pointers, signals, teams) become handles: a few 64-bit words and the name of their family. The operations
+of compiled code on a family are defined by Numba overloads in the modules listed in `_extensions`, which are imported
+only when something is compiled.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from gondwana.runtime.tracing import recorder
 
 @dataclass(frozen=True, slots=True)
 class ScalarSpec:
-    """A number, or a record, which is not to be written.
+    """A number, or a record, which must not be written.
 
-    `weak` numbers (Python's) take the precision of the arrays, integers the type of the integers that they meet, as in
+    `weak` numbers (Python's) take the precision of the arrays, integers the type of the other integers, as in
     NumPy 2.
     """
 
@@ -80,7 +80,7 @@ class ConstantSpec:
 
 @dataclass(frozen=True, slots=True)
 class TupleSpec:
-    """A tuple; `cls` is the class of a named tuple, else None; `arrays`: there are arrays in it."""
+    """A tuple; `cls` is the class of a named tuple, else None; `arrays`: whether it contains arrays."""
 
     items: tuple[Spec, ...]
     cls: type | None = None
@@ -107,11 +107,11 @@ DOMAIN = "rect_domain"
 _interned: dict[Spec, Spec] = {}
 _tuples: dict[tuple[Any, ...], Spec] = {}
 _ndarrays: dict[tuple[np.dtype[Any], int, int], Spec] = {}
-"""By dtype, number of axes and flags."""
+"""Specs by dtype, number of axes and flags."""
 
 
 def intern(spec: Spec) -> Spec:
-    """Return the one object that stands for all specs equal to this: it can be compared by identity. Local."""
+    """Return the object that represents all specs equal to this one: it can be compared by identity. Local."""
     return _interned.setdefault(spec, spec)
 
 
@@ -163,7 +163,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     """Return the name of a dtype that compiled code can work on; `records.named_dtype` reads it. Local.
 
     Raises:
-        KernelError: it cannot.
+        KernelError: compiled code cannot work on the dtype.
     """
     if not all(leaf.name in DTYPES and leaf.isnative for leaf in leaves(dtype)) or dtype.subdtype is not None:
         raise KernelError(
@@ -182,13 +182,13 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def holds_array(spec: Spec) -> bool:
-    """Return whether an argument is a Gondwana array or has one in it. Local."""
+    """Return whether an argument is a Gondwana array or contains one. Local."""
     kind = type(spec)
     return kind is ArraySpec or (kind is TupleSpec and spec.arrays)  # type: ignore[union-attr]
 
 
 def holds_handle(spec: Spec) -> bool:
-    """Return whether an argument is an object with which compiled code communicates, or has one in it. Local."""
+    """Return whether an argument is, or contains, an object by which compiled code communicates. Local."""
     if isinstance(spec, TupleSpec):
         return any(map(holds_handle, spec.items))
     return isinstance(spec, HandleSpec) and spec.family != DOMAIN
@@ -268,7 +268,7 @@ _DESCRIBERS: dict[type, Callable[[Any], Described]] = {
 
 
 def working_precision(specs: tuple[Spec, ...]) -> str:
-    """Return "float32" if arrays or NumPy scalars are there and none is wider than that, else "float64". Local.
+    """Return "float32" if there are arrays or NumPy scalars and none is wider than that, else "float64". Local.
 
     It is the type that Python's own floats take: literals of a kernel and `float` arguments. So a kernel on float32
     arrays calculates in float32 only, as NumPy 2 does.
@@ -287,7 +287,7 @@ def _strong_dtypes(spec: Spec) -> list[str]:
 
 
 def spec_words(spec: Spec) -> int:
-    """Return how many words of an argument block carry a value of this spec. Local."""
+    """Return the number of words of an argument block that carry a value of this spec. Local."""
     match spec:
         case ScalarSpec(dtype):
             return -(-named_dtype(dtype).itemsize // WORD)
@@ -322,16 +322,16 @@ _extensions = [
     "gondwana.transfer.verbs_overloads",
     "gondwana.kernels.random_numbers_overloads",
 ]
-"""Modules that register overloads with Numba for what programs may name in functions, except for tasks."""
+"""Modules that register overloads with Numba for names that functions may use, except for tasks."""
 
 
 def describe_handle(family: str, parameters: tuple[Hashable, ...], words: tuple[int, ...]) -> Described:
     """Return the spec and the bytes of a handle. Local.
 
     Args:
-        family: which functions work on it.
-        parameters: what the compiled code may depend on, such as the name of a dtype.
-        words: its value, signed 64-bit integers.
+        family: name of the family, which decides what functions work on it.
+        parameters: values that the compiled code may depend on, such as the name of a dtype.
+        words: value of the handle, signed 64-bit integers.
     """
     return _spec(family, parameters, len(words)), struct.pack(f"{len(words)}q", *words)
 
@@ -344,11 +344,11 @@ def _spec(family: str, parameters: tuple[Hashable, ...], words: int) -> HandleSp
 
 
 def extend(module: str) -> None:
-    """Have one more module imported before anything is compiled: it registers overloads with Numba. Local."""
+    """Add a module to import before anything is compiled: it registers overloads with Numba. Local."""
     _extensions.append(module)
 
 
 def import_extensions() -> None:
-    """Import the modules that extend what compiled code knows. Local."""
+    """Import the modules that extend compiled code. Local."""
     while _extensions:
         importlib.import_module(_extensions.pop())

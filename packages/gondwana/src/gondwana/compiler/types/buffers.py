@@ -1,4 +1,4 @@
-"""Buffers in compiled code: where the memory of an array is, how many elements it has, and small ones on the stack."""
+"""Buffers in compiled code: the address and the number of elements of an array, and small buffers on the stack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.views import ViewType, axis_extent, field
 
 ROOM = 4096
-"""Bytes on the stack for data on their way."""
+"""Bytes on the stack for data in transit."""
 
 BITS = ir.IntType(1)
 
@@ -23,15 +23,15 @@ _TRANSPOSED = -2
 
 
 def is_array(kind: Any) -> bool:
-    """Tell whether a Numba type is an array: one of NumPy or one of ours. Local."""
+    """Return whether a Numba type is an array: NumPy's or ours. Local."""
     return isinstance(kind, types.Array | ViewType)
 
 
 def check_array(kind: Any, what: str, *, writable: bool = False) -> None:
-    """Refuse, when a function is compiled, what cannot be a buffer. Local.
+    """Refuse, at compile time, an argument that cannot be a buffer. Local.
 
     Raises:
-        TypingError: `kind` is no array, or read-only and to be written, or known to have gaps.
+        TypingError: `kind` is not an array, or read-only and to be written, or known to have gaps.
     """
     if not is_array(kind):
         raise TypingError(f"{what} is {kind}: give an array, of NumPy or of Gondwana")
@@ -54,7 +54,7 @@ def contiguous_count(array: Any) -> int:
 
 @intrinsic
 def address_of(typingctx: Any, array: Any) -> Any:
-    """Where the first element of an array is."""
+    """The address of the first element of an array."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if isinstance(array, types.Array):
@@ -143,7 +143,7 @@ def room_on_stack(typingctx: Any) -> Any:
 
 @intrinsic
 def load_like(typingctx: Any, address: Any, value: Any) -> Any:
-    """Read the number at an address, which is of the type of `value`."""
+    """Read the number at an address, of the type of `value`."""
     kind = types.unliteral(value)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -155,7 +155,7 @@ def load_like(typingctx: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def element(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
-    """Read element `index` of those at an address: they are like a number, or like the elements of an array."""
+    """Read element `index` of an array at an address; the type is that of a number, or of the elements of an array."""
     kind = types.unliteral(getattr(value, "dtype", value))
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -167,7 +167,7 @@ def element(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def set_element(typingctx: Any, address: Any, index: Any, number: Any, value: Any) -> Any:
-    """Write a number as element `index` of those at an address; see `element`."""
+    """Write a number as element `index` of an array at an address; see `element`."""
     kind = types.unliteral(getattr(value, "dtype", value))
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a kernel reads and writes: found while it is compiled, checked at each launch."""
+"""The elements that a kernel reads and writes: found while it is compiled, checked at each launch."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Footprint:
 
     @classmethod
     def from_about(cls, about: dict[str, Any]) -> Footprint:
-        """Return what `about` says."""
+        """Return the footprint described by `about`."""
         corners = tuple(about["lo"]), tuple(about["hi"])
         offsets = (set(map(tuple, about[name])) for name in ("reads", "writes"))
         return cls(*corners, about["written"], about["bounded"], about["read"], *offsets)
 
     def about(self) -> dict[str, object]:
-        """What must be known at each launch, as JSON values."""
+        """The facts needed at each launch, as JSON values."""
         return {
             "lo": self.lo,
             "hi": self.hi,
@@ -61,10 +61,10 @@ class Recorder:
     """Collects the footprints of the kernels under compilation, by number of the compilation and slot.
 
     Attributes:
-        kernels: what was found so far.
+        kernels: footprints found so far.
         mixed: for each compilation the slots known to have accesses both with a constant offset and without, for which
             launches are not checked.
-        count: how many compilations there were.
+        count: number of compilations so far.
     """
 
     kernels: dict[int, dict[int, Footprint]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Recorder:
     count: int = 0
 
     def new_kernel(self, mixed: frozenset[int] = frozenset()) -> int:
-        """Number of a new compilation; `mixed` is what an earlier one of the same kernel found."""
+        """Number of a new compilation; `mixed` is the result of `mixed_slots` for an earlier one of the same kernel."""
         self.count += 1
         self.kernels[self.count] = {}
         self.mixed[self.count] = mixed

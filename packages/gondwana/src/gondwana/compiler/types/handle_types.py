@@ -1,6 +1,6 @@
-"""How compiled code sees handles: structures of 64-bit words, with a type for each family and its parameters.
+"""Handles in compiled code: structures of 64-bit words, with a type for each family and its parameters.
 
-That of a `RectDomain` is the first coordinates, the ends and the strides of the axes.
+The words of a `RectDomain` are the first coordinates, the ends and the strides of the axes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class HandleType(PlainType):
     """A handle of a family; its instances are those of `family_type(family)`.
 
     Args:
-        spec: its family, parameters and number of words.
+        spec: family, parameters and number of words.
     """
 
     def __init__(self, spec: HandleSpec) -> None:
@@ -65,7 +65,7 @@ def family_type(family: str) -> type[HandleType]:
 
 
 def advise(family: str, **instead: str) -> None:
-    """State what compiled code writes instead of methods that objects of a family have in Python only. Local."""
+    """State what to write in compiled code instead of methods that objects of a family have in Python only. Local."""
     _advice.setdefault(family, {}).update(instead)
 
 
@@ -74,14 +74,14 @@ class _Missing(AttributeTemplate):  # type: ignore[misc]
     key = HandleType
 
     def generic_resolve(self, kind: HandleType, attribute: str) -> None:
-        """Refuse what is in Python only; other attributes are looked for elsewhere."""
+        """Refuse methods that exist in Python only; other attributes are looked up elsewhere."""
         instead = _advice.get(kind.family, {}).get(attribute)
         if instead is not None:
             raise TypingError(f"{kind}.{attribute}() is for Python: in compiled code write {instead}")
 
 
 def is_handle(kind: Any, family: str) -> bool:
-    """Tell whether a Numba type is a handle of a family. Local."""
+    """Return whether a Numba type is a handle of a family. Local."""
     return isinstance(kind, HandleType) and kind.family == family
 
 
@@ -119,7 +119,7 @@ DomainType = family_type(DOMAIN)
 
 
 def domain_type(ndim: int) -> HandleType:
-    """The type of boxes of so many axes."""
+    """The type of boxes of `ndim` axes."""
     return DomainType(HandleSpec(DOMAIN, (ndim,), 3 * ndim))
 
 
@@ -134,7 +134,7 @@ def _words(builder: Any, domain: HandleType, value: Any, group: int) -> list[Any
 
 
 def length(builder: Any, lo: Any, hi: Any, step: Any) -> Any:
-    """The number of coordinates from `lo` to before `hi`, `step` apart."""
+    """The number of coordinates from `lo` to before `hi` in steps of `step`."""
     room = builder.add(builder.sub(hi, lo), builder.sub(step, ir.Constant(INT, 1)))
     empty = builder.icmp_signed("<", room, step)
     return builder.select(empty, ir.Constant(INT, 0), builder.sdiv(room, step))

@@ -1,6 +1,6 @@
-"""Machine code of operations on integers, where NumPy's values are not what Numba's code or the processor gives.
+"""Machine code of operations on integers, where NumPy's values differ from those of Numba's code or the processor.
 
-Operands have the type of the result, or, where they are compared, 64 bits each with or without a sign. Imports Numba.
+Operands have the type of the result; compared ones have 64 bits each, with or without a sign. Imports Numba.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba.np import ufunc_db
 
 
 def _instruction(name: str) -> Callable[..., Any]:
-    """What emits an instruction that does the same to integers of all types."""
+    """A function that emits an instruction that treats integers of all types alike."""
     return lambda builder, kind, *operands: getattr(builder, name)(*operands)
 
 
@@ -26,7 +26,7 @@ def _is(builder: Any, value: Any, number: int) -> Any:
 
 
 def _divided(builder: Any, kind: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
-    """The quotient and the remainder as the processor has them, and by what it divided.
+    """The quotient and the remainder of the processor, and the divisor that was used.
 
     Zero, and -1, by which the smallest integer cannot be divided, are replaced by 1: then the remainder is right.
     """
@@ -40,7 +40,7 @@ def _divided(builder: Any, kind: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
 
 
 def _divmod(builder: Any, kind: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """The quotient, rounded down, and what remains; both are 0 of a division by zero."""
+    """The quotient, rounded down, and the remainder; both are 0 for a division by zero."""
     zero = ir.Constant(a.type, 0)
     quotient, rest, by = _divided(builder, kind, a, b)
     if kind.signed:
@@ -81,7 +81,7 @@ def _rshift(builder: Any, kind: Any, a: Any, b: Any) -> Any:
 
 
 def _emit_extreme(builder: Any, sign: str, kinds: Any, args: Any) -> Any:
-    """The least or greatest of integers, all of as many bits, each with or without a sign."""
+    """The least or greatest of integers of the same number of bits, each with or without a sign."""
     (kind, found), rest = (kinds[0], args[0]), zip(kinds[1:], args[1:], strict=True)
     for other, value in rest:
         found = builder.select(_compare(builder, (other, kind), sign, value, found), value, found)
@@ -113,7 +113,7 @@ def _compare(builder: Any, kinds: Any, sign: str, a: Any, b: Any) -> Any:
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """An integer to the power of one, modulo 2**64; a negative power is 1 divided by the power, towards zero."""
+    """An integer to an integer power, modulo 2**64; a negative power is 1 divided by the power, towards zero."""
     if exponent < 0:
         if base == 1:
             return base
@@ -159,7 +159,7 @@ ARITHMETIC: dict[Any, Emit] = {
     **dict.fromkeys((operator.invert, np.invert), _instruction("not_")),
     **dict.fromkeys((abs, np.absolute), _abs),
 }
-"""What emits the code of integer operations: (builder, type, operands), all of the type of the result."""
+"""Functions that emit the code of integer operations: (builder, type, operands), all of the type of the result."""
 COMPARISONS = {
     operator.lt: "<",
     np.less: "<",
@@ -211,7 +211,7 @@ def _emit_power(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def _product(builder: Any, base: Any, exponent: int) -> Any:
-    """A power with a known exponent, written out."""
+    """A power with a known exponent, as a product."""
     result = ir.Constant(base.type, 1)
     while exponent:
         if exponent & 1:
@@ -222,7 +222,7 @@ def _product(builder: Any, base: Any, exponent: int) -> Any:
 
 
 def _of_elements(original: Any) -> Emit:
-    """What emits an operation on the elements of NumPy arrays."""
+    """A function that emits an operation on the elements of NumPy arrays."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         if original in DIVMODS:
@@ -237,7 +237,7 @@ _IN_ARRAYS = (np.floor_divide, np.remainder, np.fmod, np.divmod, np.left_shift, 
 OWN_IN_ARRAYS = frozenset(
     [*_IN_ARRAYS, *(found for found, code in ARITHMETIC.items() if code in (_floordiv, _mod, _lshift, _rshift))]
 )
-"""Operations whose code for the elements of arrays is ours, too."""
+"""Operations that have our code for the elements of arrays, too."""
 
 for _function in _IN_ARRAYS:
     # Numba divides the smallest integer by -1, which ends the process, and shifts by any number of bits.

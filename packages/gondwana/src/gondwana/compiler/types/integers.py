@@ -1,12 +1,12 @@
 """Integers in compiled code have the types and the values of NumPy 2. Imports Numba.
 
-Numba calculates with 64 bits whatever the operands, takes uint64 beside int64 for float64, and knows no weak numbers.
-A `StandIn` takes the place of each operator and function of integers in what users write (see `literals`): where its
-operands are integers it has the rules below and the machine code of `integer_code`, elsewhere those of what it stands
-for.
+Numba calculates with 64 bits whatever the operands, takes uint64 beside int64 for float64, and has no weak numbers.
+A `StandIn` takes the place of each operator and function of integers in users' functions (see `literals`): if its
+operands are integers it follows the rules below with the machine code of `integer_code`, else it behaves as the
+original.
 
 The rules are NumPy's but for one: uint64 beside signed integers stays uint64, modulo 2**64, where NumPy goes by way of
-float64. Compiled code cannot always tell a Python number from an int64, and no digit is lost so.
+float64. Compiled code cannot always distinguish a Python number from an int64, and this rule loses no digit.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from gondwana.compiler.types.integer_code import (
 
 
 class WeakInteger(types.Type):  # type: ignore[misc]
-    """A Python integer that takes the type of the integer that it meets; `plain` is the type that carries it."""
+    """A Python integer that takes the type of the integer beside it; `plain` is the type that carries it."""
 
     def __init__(self, plain: Any) -> None:
         self.plain = plain
         super().__init__(name="int" if plain.signed else "int (not negative)")
 
     def unify(self, typingctx: Any, other: Any) -> Any:
-        """Return the type of a number that turns out to be unsigned while types are inferred."""
+        """Return the type of a number found to be unsigned while types are inferred."""
         return LARGE_WEAK if isinstance(other, WeakInteger) else None
 
 
@@ -64,11 +64,11 @@ def _to_weak(context: Any, builder: Any, source: Any, target: Any, value: Any) -
 
 
 WEAK, LARGE_WEAK = WeakInteger(types.int64), WeakInteger(types.uint64)
-"""What Python's integers are as arguments: those that fit int64, and those from there to 2**64."""
+"""The types of Python's integers as arguments: those that fit int64, and larger ones below 2**64."""
 
 
 def plain(kind: Any) -> Any:
-    """Return the type of a value that is weak no longer. Local."""
+    """Return the type of a value without its weakness. Local."""
     return kind.plain if isinstance(kind, WeakInteger) else kind
 
 
@@ -107,7 +107,7 @@ def _converted_to(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def unified(first: Any, second: Any) -> Any:
-    """Return the type of a variable that is sometimes the one and sometimes the other, if both are integers. Local.
+    """Return the common type of a variable that has two, if both are integers. Local.
 
     Numba takes float64 for uint64 and a signed integer.
     """
@@ -117,7 +117,7 @@ def unified(first: Any, second: Any) -> Any:
 
 
 def common(first: Any, second: Any) -> Any:
-    """Return the type in which two integers are calculated. Local."""
+    """Return the type in which two integers are combined. Local."""
     if first.signed == second.signed:
         return max(first, second, key=lambda kind: kind.bitwidth)
     signed, unsigned = (first, second) if first.signed else (second, first)
@@ -131,22 +131,22 @@ def _is_weak(kind: Any) -> bool:
 
 
 def _are_integers(kinds: Any) -> bool:
-    """Whether all operands are integers, or some are and the others are bools."""
+    """Whether all operands are integers or bools, and at least one is an integer."""
     return all(isinstance(kind, types.Integer | WeakInteger | types.Boolean) for kind in kinds) and any(
         isinstance(kind, types.Integer | WeakInteger) for kind in kinds
     )
 
 
 def _fits(kind: Any, found: Any) -> bool:
-    """Whether a number takes a type without a change, as far as is known."""
+    """Whether a number takes a type unchanged, as far as is known."""
     return not isinstance(kind, types.IntegerLiteral) or found.minval <= kind.literal_value <= found.maxval
 
 
 def check_literals(original: Any, kinds: Any, place: Any) -> None:
-    """Refuse an operation of which a literal does not fit the type of the other operands, as NumPy does. Local.
+    """Refuse an operation with a literal that does not fit the type of the other operands, as NumPy does. Local.
 
     Raises:
-        TypingError: says what and where.
+        TypingError: a literal does not fit; the message says which, and where.
     """
     if original in (*ARITHMETIC, *MINIMA[1:], *MAXIMA[1:], *DIVMODS, *POWERS) and _are_integers(kinds):
         try:
@@ -159,7 +159,7 @@ def _calculated(kinds: Any) -> Any:
     """The type of the result of arithmetic.
 
     Raises:
-        TypingError: a literal does not fit the type of the other operands; Numba then tries others for it, which is why
+        TypingError: a literal does not fit the type of the other operands; Numba then tries other types for it, so
             literals are checked again once all types are known.
     """
     strong = [kind for kind in kinds if not _is_weak(kind)]
@@ -180,7 +180,7 @@ def _compared(kinds: Any) -> Any:
     """The types in which two integers are compared, exactly: they differ for uint64 and a signed integer only."""
     strong = [kind for kind in kinds if not _is_weak(kind)]
     if len(strong) == 1:
-        # A literal that fits is compared in the type of the other, one that does not needs 64 bits.
+        # A literal that fits is compared in the type of the other operand, one that does not needs 64 bits.
         (kind,), (weak,) = strong, [kind for kind in kinds if _is_weak(kind)]
         if not isinstance(weak, WeakInteger) and _fits(weak, kind):
             return kind, kind
@@ -188,7 +188,7 @@ def _compared(kinds: Any) -> Any:
 
 
 def _exactly(kinds: Any) -> tuple[Any, ...]:
-    """The types in which integers keep their values: one for all, or 64 bits with the signs that they have."""
+    """The types in which integers keep their values: one for all, or 64 bits with their own signs."""
     carried = [plain(types.unliteral(kind)) for kind in kinds]
     carried = [types.int64 if isinstance(kind, types.Boolean) else kind for kind in carried]
     found = functools.reduce(common, carried)
@@ -214,10 +214,10 @@ def _extreme(original: Any, kinds: Any) -> Any:
 
 
 class StandIn:
-    """An operator or a function in the IR of users' functions; an object, so that each has types of its own.
+    """An operator or a function in the IR of users' functions; an object, so that each has its own types.
 
     Attributes:
-        original: what it stands for; error messages show that.
+        original: the operator or function, as error messages show it.
     """
 
     def __init__(self, original: Any) -> None:
@@ -237,7 +237,7 @@ _NARROWED = {
 
 
 def signature(original: Any, kinds: Any) -> Any:
-    """Return the types of an operation on integers, None if it is none. Local.
+    """Return the types of an operation on integers, None for other operations. Local.
 
     Raises:
         TypingError: a literal does not fit the type of the other operand.
@@ -265,7 +265,7 @@ def signature(original: Any, kinds: Any) -> Any:
 
 
 def _converted(kinds: Any) -> Any:
-    """Operands of what is no operation on integers: beside an array a Python number takes the type of its elements."""
+    """Operands of other operations: a Python number beside an array takes the type of its elements."""
     found = list(map(plain, kinds))
     arrays = [kind for kind in kinds if isinstance(kind, types.Array)]
     if len(arrays) == 1 and len(kinds) == 2 and isinstance(arrays[0].dtype, types.Integer):
@@ -277,7 +277,7 @@ def _converted(kinds: Any) -> Any:
 
 
 def _narrowed(original: Any, kinds: Any) -> Any:
-    """Operands of an operator in a function to which nothing wider than float32 comes in."""
+    """Operands of an operator in a function without arguments wider than float32."""
     if original not in _NARROWED or len(kinds) != 2:
         return kinds
     left, right = kinds
@@ -323,6 +323,6 @@ def _register(original: Any, *, single: bool) -> StandIn:
 
 _ALL = [int, *ARITHMETIC, *COMPARISONS, *MINIMA, *MAXIMA, *DIVMODS, *POWERS, *QUOTIENTS]
 stand_ins = {(original, single): _register(original, single=single) for original in _ALL for single in (False, True)}
-"""By what they stand for, and whether the function calculates with float32."""
+"""Stand-ins by their original, and whether the function calculates with float32."""
 INTEGER = frozenset([*ARITHMETIC, *POWERS])
-"""What makes integers of integers."""
+"""Operations that make integers of integers."""

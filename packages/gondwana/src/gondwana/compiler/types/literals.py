@@ -1,10 +1,10 @@
-"""Python's numbers take the type of the arrays they meet, as in NumPy 2.
+"""Python's numbers take the type of the arrays beside them, as in NumPy 2.
 
 Numba types the literal 6.0 as float64, and an integer times a float32 as float64, so that `6 * u[p]` on float32 arrays
-would be calculated in float64: slower, and not what the user wrote. In functions to which nothing wider than float32
-comes in, literals and constants become float32, and integers do beside float32. In all functions integers have NumPy's
-types (see `integers`), for which it must be known which of them are Python's: constants, arguments, counters,
-coordinates, lengths, and what is calculated from those alone.
+would be calculated in float64: slower, and not what the user wrote. In functions without arguments wider than float32,
+literals and constants become float32, and integers do beside float32. In all functions integers have NumPy's types (see
+`integers`), for which it must be known which of them are Python's: constants, arguments, counters, coordinates,
+lengths, and values calculated from those alone.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class WeakNumbers(inlining.Pass):
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class OwnOperators(inlining.Pass):
-    """Give operations on other than integers back to Numba, which knows more of them: array expressions, powers."""
+    """Return operations on other than integers to Numba, which knows more of them: array expressions, powers."""
 
     _name = "gondwana_own_operators"
 
@@ -64,7 +64,7 @@ class Compiler(inlining.Compiler):
     """The compiler with these passes around type inference."""
 
     def add_passes(self, manager: Any) -> None:
-        """Add them."""
+        """Add the passes."""
         manager.add_pass_after(WeakNumbers, LiteralPropagationSubPipelinePass)
         manager.add_pass_after(OwnOperators, NopythonTypeInference)
 
@@ -91,8 +91,8 @@ def weaken(state: Any, ir: Any) -> bool:
     """Make the Python numbers of a function under compilation weak. Local.
 
     Args:
-        state: of the compiler.
-        ir: the module that has the classes of its IR: Numba and numba-cuda have their own.
+        state: state of the compiler.
+        ir: module of the classes of its IR: Numba and numba-cuda have their own.
 
     Returns:
         True: the IR has changed.
@@ -119,7 +119,7 @@ def weaken(state: Any, ir: Any) -> bool:
 
 
 def give_back(state: Any, ir: Any) -> bool:
-    """Undo what `weaken` did to operations whose operands are no integers, now that their types are known. Local.
+    """Undo `weaken` for operations whose operands are not integers, now that their types are known. Local.
 
     Raises:
         TypingError: a literal does not fit the type of the integer beside it.
@@ -182,7 +182,7 @@ def _narrow_constant(state: Any, statement: Any, ir: Any) -> None:
 
 
 _MODULES = (np, operator, builtins)
-"""Of which functions have stand-ins."""
+"""Modules of the functions that have stand-ins."""
 
 
 def _replace_function(state: Any, statement: Any, ir: Any, *, single: bool) -> None:
@@ -203,7 +203,7 @@ def _replace_function(state: Any, statement: Any, ir: Any, *, single: bool) -> N
 
 
 def _replace_operation(state: Any, statement: Any, ir: Any, weak: _PythonIntegers, *, single: bool) -> list[Any]:
-    """Replace an operator, and mark operands that are Python's integers; return what is to be done before."""
+    """Replace an operator, and mark operands that are Python's integers; return the statements to put before it."""
     value, marks = statement.value, list[Any]()
 
     def marked(variable: Any, operation: Any) -> Any:
@@ -261,7 +261,7 @@ def _called(state: Any, name: str, ir: Any) -> str | None:
 
 
 def _is_helper(state: Any, name: str, ir: Any) -> bool:
-    """Whether a variable is a function of `gw.jit`, but none that calls itself: there all arguments are of one type."""
+    """Whether a variable is a non-recursive function of `gw.jit`; in a recursive one all arguments are of one type."""
     found = _definition(state.func_ir, name, ir)
     value = found.value if isinstance(found, ir.Global | ir.FreeVar) else None
     if not isinstance(value, Compilable):
@@ -275,12 +275,12 @@ def _is_helper(state: Any, name: str, ir: Any) -> bool:
 def _stand_in(original: Any, *, single: bool) -> StandIn | None:
     try:
         return stand_ins.get((original, single))
-    except TypeError:  # a global that has no hash
+    except TypeError:  # an unhashable global
         return None
 
 
 def _definition(func_ir: Any, name: str, ir: Any) -> Any:
-    """What a variable is assigned, if that is one thing; else None."""
+    """The only value assigned to a variable; None if there are several."""
     while True:
         found = func_ir._definitions.get(name, ())
         if len(found) != 1:
@@ -294,11 +294,11 @@ _DESCRIBED = ("shape", "lo", "hi", "stride")
 
 
 class _PythonIntegers:
-    """Which variables of a function are Python's integers whatever happens.
+    """The variables of a function that are Python's integers in all cases.
 
     Attributes:
         names: names of all.
-        computed: names of those that are no constants; of constants, their types tell.
+        computed: names of those that are not constants; constants are known by their types.
     """
 
     def __init__(self, state: Any, ir: Any) -> None:
@@ -306,7 +306,7 @@ class _PythonIntegers:
         self._args = state.args
         self._func_ir = state.func_ir
         definitions = state.func_ir._definitions
-        # All are, until what they are made of is not: so a counter that a loop adds to is one.
+        # All are, until an operand is not: so a counter that a loop adds to is one.
         self.names = {name for name, values in definitions.items() if values}
         while wrong := {name for name in self.names if not all(map(self._is, definitions[name]))}:
             self.names -= wrong
@@ -361,7 +361,7 @@ class _PythonIntegers:
         return False
 
     def _counts(self, pair: Any) -> bool:
-        """Whether a pair is what an iterator of `range` gives."""
+        """Whether a pair comes from an iterator of `range`."""
         step = self._definition(pair.name)
         for op, operand in (("iternext", "value"), ("getiter", "value"), ("call", "func")):
             if not _does(step, op):
@@ -379,7 +379,7 @@ class _PythonIntegers:
         return isinstance(value, self._ir.Arg) and isinstance(self._args[value.index], PointType)
 
     def _describes(self, variable: Any) -> bool:
-        """Whether a variable is an array or a domain, an argument or a global, whose shape and so on are Python's."""
+        """Whether a variable is an array or a domain, an argument or a global, with attributes that are Python's."""
         value = self._definition(variable.name)
         if isinstance(value, self._ir.Global | self._ir.FreeVar):
             return isinstance(value.value, np.ndarray)
@@ -411,7 +411,7 @@ def widest_float(args: Any) -> int:
         if isinstance(arg, types.BaseTuple):
             widths.append(widest_float(arg.types))
             continue
-        # Of an array the type of its elements, however compiled code sees it.
+        # For an array the type of its elements, however compiled code sees it.
         dtype = arg if isinstance(arg, types.Record) else getattr(arg, "dtype", arg)
         if isinstance(dtype, types.Float):
             widths.append(dtype.bitwidth)

@@ -1,7 +1,7 @@
-"""How compiled code sees `Point` and `Offset`.
+"""`Point` and `Offset` in compiled code.
 
-A point that was reached from the index point of a kernel by constant offsets carries the sum of them in its type.
-Neighbour accesses therefore become one base address with immediate displacements, and the compiler knows the exact
+A point that was reached from the index point of a kernel by constant offsets carries their sum in its type. Accesses
+to neighbours therefore become one base address with immediate displacements, and the compiler knows the exact
 footprint of a stencil on each array (see `views`), so that a launch can be checked before it touches memory.
 """
 
@@ -38,7 +38,7 @@ INT = ir.IntType(64)
 
 
 class PlainType(types.Type):  # type: ignore[misc]
-    """A type whose name is what messages call it; `identity` tells it from others of its class."""
+    """A type named as in messages; `identity` tells it from others of its class."""
 
     def __init__(self, name: str, *identity: Any) -> None:
         self._identity = identity
@@ -46,12 +46,12 @@ class PlainType(types.Type):  # type: ignore[misc]
 
     @property
     def key(self) -> Any:
-        """What Numba compares types by."""
+        """The value by which Numba compares types."""
         return self._identity
 
     @property
     def mangling_args(self) -> tuple[str, tuple[()]]:
-        """What is part of the names of functions."""
+        """The part of function names that represents the type."""
         return f"{self.name}{self._identity}", ()
 
 
@@ -64,7 +64,7 @@ class PointType(PlainType):
         super().__init__(f"Point({ndim}d)", ndim, offset)
 
     def unify(self, typingctx: Any, other: Any) -> PointType | None:
-        """Let two points of different known offsets meet in one variable: the offset is no longer known."""
+        """Let one variable hold two points of different known offsets: the offset is no longer known."""
         if isinstance(other, PointType) and other.ndim == self.ndim:
             return PointType(self.ndim, None)
         return None
@@ -97,13 +97,13 @@ class OffsetType(PlainType):
         super().__init__(f"Offset({Offset(terms)})", terms)
 
     def unify(self, typingctx: Any, other: Any) -> StepType | None:
-        """Let two offsets meet in one variable: the compiler no longer knows which it is."""
+        """Let one variable hold two offsets: the compiler no longer knows which it is."""
         if isinstance(other, OffsetType):
             return StepType(max(len(self.terms), len(other.terms)))
         return None
 
     def can_convert_to(self, typingctx: Any, other: Any) -> Any:
-        """A constant may be taken for one that is known at run time."""
+        """A constant may be used as one that is known at run time."""
         if isinstance(other, StepType) and len(self.terms) <= other.ndim:
             return Conversion.safe
         return None
@@ -117,7 +117,7 @@ class StepType(PlainType):
         super().__init__("Offset(known at run time)", ndim)
 
     def unify(self, typingctx: Any, other: Any) -> StepType | None:
-        """Let two offsets meet in one variable."""
+        """Let one variable hold two offsets."""
         if isinstance(other, StepType | OffsetType):
             return StepType(max(self.ndim, _axes(other)))
         return None
@@ -130,7 +130,7 @@ class StepType(PlainType):
 
 
 def _axes(offset: OffsetType | StepType) -> int:
-    """Along how many axes an offset may point."""
+    """The number of axes along which an offset may point."""
     return len(offset.terms) if isinstance(offset, OffsetType) else offset.ndim
 
 
@@ -358,8 +358,8 @@ def _lower_point_item_known(context: Any, builder: Any, sig: Any, args: Any) -> 
     point, axis = sig.args[0], args[1]
     if -point.ndim <= axis < point.ndim:
         return coordinates(builder, point, args[0])[axis]
-    # As in the interpreter an error when it runs, so that helpers may ask for `len(p)` first.
-    # numba-cuda has a convention for each function.
+    # As in the interpreter an error at run time, so that helpers may ask for `len(p)` first.
+    # numba-cuda has its own calling convention for each function.
     convention = getattr(context.fndesc, "call_conv", None) or context.call_conv
     with builder.if_then(cgutils.true_bit):
         convention.return_user_exc(builder, IndexError, (f"a point of {point.ndim} axes has no axis {axis}",))

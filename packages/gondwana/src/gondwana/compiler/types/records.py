@@ -36,17 +36,18 @@ _FIELD_TYPES = (bool, int, float, complex)
 
 
 def element_dtype(given: npt.DTypeLike) -> np.dtype[Any]:
-    """Return the dtype that an argument `dtype=` stands for. Local.
+    """Return the dtype of an argument `dtype=`. Local.
 
     Args:
-        given: what NumPy takes, or a class of named tuples: its fields with their annotations, aligned as in C.
+        given: a dtype as NumPy takes it, or a class of named tuples: its fields with their annotations, aligned as in
+            C.
 
     Returns:
-        The dtype; of a record the one whose elements have their fields as attributes (`np.record`).
+        The dtype; for a record the one whose elements have their fields as attributes (`np.record`).
 
     Raises:
-        UsageError: it is a class of named tuples with other annotations than numbers and such classes, or a record
-            without fields.
+        UsageError: the class of named tuples has other annotations than numbers and such classes, or the record has no
+            fields.
     """
     if _is_named_tuple(given):
         return _as_record(_struct(cast(Hashable, given)))
@@ -67,7 +68,7 @@ def _is_named_tuple(kind: Any) -> bool:
 
 @functools.cache
 def _struct(cls: Any) -> np.dtype[Any]:
-    """The fields of a class of named tuples where C would place them."""
+    """The fields of a class of named tuples, placed as in C."""
     annotations, fields = typing.get_type_hints(cls), []
     for name in cls._fields:
         kind = annotations.get(name)
@@ -89,7 +90,7 @@ def is_record(dtype: np.dtype[Any]) -> bool:
 
 
 def spelled(dtype: np.dtype[Any]) -> str:
-    """Return how messages call elements of a dtype: `float64`, or `record(x: float64, n: int32)`. Local."""
+    """Return the name of a dtype in messages: `float64`, or `record(x: float64, n: int32)`. Local."""
     if dtype.names is None:
         return str(dtype)
     fields: Any = dtype.fields
@@ -97,7 +98,7 @@ def spelled(dtype: np.dtype[Any]) -> str:
 
 
 def record_name(dtype: np.dtype[Any]) -> str:
-    """Return the text that stands for a record in the specs of compiled code: `named_dtype` reads it. Local.
+    """Return the text of a record in the specs of compiled code: `named_dtype` reads it. Local.
 
     Raises:
         ValueError: fields overlap, or are not in the order of their places.
@@ -114,9 +115,9 @@ def named_dtype(name: str) -> np.dtype[Any]:
 
 
 def leaves(dtype: np.dtype[Any]) -> list[np.dtype[Any]]:
-    """Return the dtypes of the numbers in an element: its own, or those of all its fields, in their order. Local.
+    """Return the dtypes of the numbers in an element: its own, or those of all its fields, in order. Local.
 
-    Several booleans in a field, which compiled code has no type for, stay one.
+    Several booleans in a field, for which compiled code has no type, stay one.
     """
     if dtype.subdtype is not None:
         base = dtype.subdtype[0]

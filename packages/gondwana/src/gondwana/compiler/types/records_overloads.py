@@ -1,4 +1,4 @@
-"""Records in compiled code: `a[p]` is where a record lies, and its fields are read and written there.
+"""Records in compiled code: `a[p]` is the address of a record, and its fields are read and written there.
 
 A record has the type of the array that it is part of, and of the offset of its point: so the accesses to its fields
 count as accesses to that array, with the same marks and the same footprint as those to numbers.
@@ -22,11 +22,11 @@ from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.views import RecordType, ViewType, address, mark
 
 _BYTE = 1
-"""The alignment of fields: those of packed records lie anywhere."""
+"""The alignment of fields: those of packed records have any address."""
 
 
 def element_type(dtype: np.dtype[Any]) -> Any:
-    """Return Numba's type of an element of a dtype; fields of records may lie at any address. Local."""
+    """Return Numba's type of an element of a dtype; fields of records may have any address. Local."""
     if dtype.names is None:
         return numpy_support.from_dtype(dtype)
     places: Any = dtype.fields
@@ -35,10 +35,10 @@ def element_type(dtype: np.dtype[Any]) -> Any:
 
 
 def field_type(record: RecordType, name: str) -> Any:
-    """Return what a field of a record is to compiled code. Local.
+    """Return the type of a field of a record in compiled code. Local.
 
     Raises:
-        TypingError: there is no such field.
+        TypingError: the record has no such field.
     """
     if name not in record.fields.fields:
         raise errors.TypingError(f"{record} has no field {name!r}: its fields are {', '.join(record.fields.fields)}")
@@ -56,13 +56,13 @@ def store_record(
     """Emit code that stores a value which `fits` as a record. Local.
 
     Args:
-        context: of the lowering.
-        builder: of the function.
+        context: context of the lowering.
+        builder: builder of the function.
         view: the array that the record is part of, None outside of arrays.
         place: LLVM pointer to the record.
-        fields: Numba's type of it.
+        fields: Numba's type of the record.
         kind: type of the value.
-        value: what is stored.
+        value: the value, an LLVM value.
     """
     if not isinstance(kind, types.BaseTuple):
         if isinstance(kind, RecordType):
@@ -77,7 +77,7 @@ def store_record(
 def _store_part(
     context: Any, builder: Any, view: ViewType | None, where: Any, member: Any, kind: Any, value: Any
 ) -> None:
-    """Store a field, of which tuples give several items."""
+    """Store a field; a tuple gives several items."""
     if isinstance(member, types.Record):
         store_record(context, builder, view, where, member, kind, value)
     elif isinstance(member, types.NestedArray):
@@ -157,7 +157,7 @@ def _load_field(context: Any, builder: Any, record: RecordType, place: Any, name
 
 
 def _items(context: Any, builder: Any, kind: Any, nested: types.NestedArray, where: Any) -> Any:
-    """A field of several items, as an array that owns nothing."""
+    """A field of several items, as an array without ownership."""
     array = arrayobj.make_array(kind)(context, builder)
     counts, strides = (
         cgutils.pack_array(builder, [ir.Constant(INT, number) for number in numbers])
@@ -210,7 +210,7 @@ def _store_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 @lower_cast(RecordType, types.Record)
 @lower_cast(RecordType, RecordType)
 def _read(context: Any, builder: Any, record: RecordType, target: Any, value: Any) -> Any:
-    """The whole record is needed elsewhere."""
+    """Read the whole record, which is needed elsewhere."""
     if isinstance(target, RecordType) and target.fields != record.fields:
         raise errors.TypingError(f"{record} cannot be stored as {target}: their fields differ")
     _note(record, written=False)

@@ -37,7 +37,7 @@ _WEAK = {"int64": WEAK, "uint64": LARGE_WEAK}
 
 @dataclass
 class Typing:
-    """How the specs of one compilation become Numba types.
+    """The way in which the specs of one compilation become Numba types.
 
     Args:
         precision: type of weak Python floats, from `arguments.working_precision`.
@@ -99,7 +99,7 @@ class Reader:
         return self.builder.load(self._place(kind, words))
 
     def _place(self, kind: Any, words: int) -> Any:
-        """The pointer to the next words, which are a value of an LLVM type."""
+        """The pointer to the next words, which contain a value of an LLVM type."""
         address = self.builder.add(self.base, ir.Constant(INT, self.offset))
         self.offset += words * WORD
         return self.builder.inttoptr(address, kind.as_pointer())
@@ -166,11 +166,11 @@ def loader(specs: tuple[Spec, ...], kinds: tuple[Any, ...], offset: int, alike: 
     """A compiled function from the address of an argument block to the tuple of its arguments.
 
     Args:
-        specs: of the arguments.
+        specs: specs of the arguments.
         kinds: their Numba types.
         offset: bytes of the block before the arguments.
-        alike: for each array the first one that has the same strides. Taking those lets the compiler share the index
-            arithmetic of all arrays, which shows in short rows. Empty: each its own.
+        alike: for each array the first one that has the same strides. Using its strides lets the compiler share the
+            index arithmetic of all arrays, which matters in short rows. Empty: each array has its own.
     """
     packed = types.Tuple(kinds)
 

@@ -1,4 +1,4 @@
-"""How compiled code sees arrays: indexed by points in the coordinates of the array's own domain.
+"""Arrays in compiled code: indexed by points in the coordinates of the array's own domain.
 
 The element at point p lies at `origin + sum(p[i] * stride[i])`: `origin` is where the point zero is or would be, so
 negative coordinates need no special treatment and no wrap. Each array of a kernel has its own slot; its loads and
@@ -23,18 +23,18 @@ from gondwana.compiler.types.points import INT, PlainType, PointType, coordinate
 
 
 class ElementsType(PlainType):
-    """What has elements and is indexed by points: an array, however compiled code reaches its memory.
+    """A type with elements indexed by points: an array, however compiled code reaches its memory.
 
     Attributes:
         dtype: Numba type of an element.
-        view: which array it is.
+        view: type of the array.
     """
 
     dtype: Any
     view: ViewType
 
     def view_in(self, builder: Any, value: Any) -> Any:
-        """The array that a value of this type is about."""
+        """The array that a value of this type belongs to."""
         return value
 
 
@@ -44,11 +44,11 @@ class ViewType(ElementsType):
     Args:
         dtype: Numba type of an element.
         ndim: number of axes.
-        unit: the axis whose neighbours are adjacent in memory, -1 if there is none.
-        scaled: the domain has a stride that is not contained in the memory strides.
+        unit: the axis whose neighbours are adjacent in memory, -1 without one.
+        scaled: whether the domain has a stride that is not contained in the memory strides.
         readonly: whether its memory must not be written.
         slot: position among the arguments of a kernel, -1 outside of kernels.
-        scopes: how many slots are known not to overlap; 0 when overlap is possible.
+        scopes: number of slots that are known not to overlap; 0 if overlap is possible.
         kernel: number of the compilation, so that accesses are recorded by the kernel that they belong to.
     """
 
@@ -70,16 +70,16 @@ class ViewType(ElementsType):
 
 
 def _spelled(dtype: Any) -> str:
-    """How messages call elements of a type."""
+    """The name of an element type in messages."""
     return f"record({', '.join(dtype.fields)})" if isinstance(dtype, types.Record) else str(dtype)
 
 
 class RecordType(PlainType):
-    """A record where it lies: an element of an array, or an argument. See `records_overloads`.
+    """A record in its place: an element of an array, or an argument. See `records_overloads`.
 
     Args:
         fields: Numba's type of the record.
-        view: the array that it is an element of, None for an argument.
+        view: the array that contains it, None for an argument.
         offset: distance of its point from the kernel's index point, None if not a constant.
         readonly: whether its fields must not be set.
     """
@@ -92,13 +92,13 @@ class RecordType(PlainType):
         super().__init__(_spelled(fields), fields, view, offset, readonly)
 
     def unify(self, typingctx: Any, other: Any) -> RecordType | None:
-        """Let two records of one array meet in one variable: the offset is no longer known."""
+        """Let one variable hold two records of one array: the offset is no longer known."""
         if isinstance(other, RecordType) and (other.fields, other.view) == (self.fields, self.view):
             return RecordType(self.fields, self.view, None, self.readonly)
         return None
 
     def can_convert_to(self, typingctx: Any, other: Any) -> Any:
-        """A record may forget its offset, and its array where it is stored."""
+        """A record may forget its offset, and its array if it is stored."""
         if other == self.fields:
             return Conversion.safe
         alike = isinstance(other, RecordType) and (other.fields, other.view) == (self.fields, self.view)
@@ -135,7 +135,7 @@ def field(builder: Any, view: ViewType, value: Any, name: str, axis: int) -> Any
 
 
 def axis_extent(builder: Any, view: ViewType, value: Any, axis: int) -> tuple[Any, Any]:
-    """How many elements an axis has, and how far they are apart in memory, in elements."""
+    """The number of elements along an axis, and their distance in memory, in elements."""
     lo, hi, step, stride = (field(builder, view, value, name, axis) for name in ("lo", "hi", "step", "stride"))
     distance = stride if view.scaled else builder.mul(stride, step)
     return length(builder, lo, hi, step), distance
@@ -151,7 +151,7 @@ class _Load(AbstractTemplate):  # type: ignore[misc]
 
 
 def _loaded(elements: ElementsType, index: Any) -> Any:
-    """What an element is to compiled code."""
+    """The type of an element in compiled code."""
     if not isinstance(elements.dtype, types.Record):
         return elements.dtype
     return RecordType(elements.dtype, elements.view, getattr(index, "offset", None), elements.view.readonly)
@@ -178,11 +178,11 @@ class _Store(AbstractTemplate):  # type: ignore[misc]
 
 
 def fits(context: Any, value: Any, fields: types.Record) -> bool:
-    """Return whether a value can be stored as a record: another one, or a tuple with a value for each field. Local.
+    """Return whether a value can be stored as a record: another record, or a tuple with a value for each field. Local.
 
     Args:
-        context: of the typing.
-        value: its type.
+        context: context of the typing.
+        value: type of the value.
         fields: Numba's type of the record.
     """
     if isinstance(value, RecordType | types.Record):
@@ -237,12 +237,12 @@ def address(context: Any, builder: Any, view: ViewType, value: Any, index: Any, 
 
 
 def mark(builder: Any, instruction: Any, view: ViewType) -> None:
-    """State that this access touches no array of another slot."""
+    """Declare that this access touches no array of another slot."""
     mark_apart(builder, instruction, view.scopes, view.kernel, view.slot)
 
 
 def mark_apart(builder: Any, instruction: Any, arrays: int, kernel: int, slot: int | None = None) -> None:
-    """State that an access touches none of the arrays of a kernel, or only that of a slot."""
+    """Declare that an access touches none of the arrays of a kernel, or only that of a slot."""
     module = builder.module
     domain = module.add_metadata([f"gondwana kernel {kernel}"])
     scopes = [module.add_metadata([f"slot {number} of kernel {kernel}", domain]) for number in range(arrays)]
@@ -321,7 +321,7 @@ def _lower_ndim(context: Any, builder: Any, elements: ElementsType, value: Any) 
 
 
 def _extents(builder: Any, elements: ElementsType, value: Any) -> tuple[list[Any], list[Any]]:
-    """How many elements each axis has, and how far they are apart in memory, in bytes."""
+    """The number of elements along each axis, and their distance in memory, in bytes."""
     view, inside = elements.view, elements.view_in(builder, value)
     counts, distances = zip(*(axis_extent(builder, view, inside, axis) for axis in range(view.ndim)), strict=True)
     item = ir.Constant(INT, _item_size(view))

@@ -1,1 +1,1 @@
-"""Analysis of datasets: what they have, planes, pictures, histograms."""
+"""Analysis of datasets: their contents, planes, pictures, histograms."""

@@ -20,8 +20,8 @@ def listing(data: Dataset, *, long: bool = False, blocks: bool = False) -> Itera
 
     Args:
         data: the dataset.
-        long: also the extremes of variables and the values of attributes.
-        blocks: also every block of every step, with its index ranges and extremes.
+        long: whether to add the extremes of variables and the values of attributes.
+        blocks: whether to add every block of every step, with its index ranges and extremes.
     """
     types = data.attribute_types | {name: variable.type_name for name, variable in data.variables.items()}
     type_width = max([_SHORTEST_TYPE, *map(len, types.values())])
@@ -58,7 +58,7 @@ def _number(value: float | int | None) -> str:
 
 
 def _extent(data: Dataset, variable: Variable) -> str:
-    """Return the number of steps, of local blocks, and of cells, with "__" for what is not the same in every step."""
+    """Return the number of steps, of local blocks, and of cells, with "__" for numbers that differ between steps."""
     many = f"{variable.steps}*" if variable.steps > 1 else ""
     if variable.local:
         stored = [data.blocks(variable.name, step) for step in variable.at]

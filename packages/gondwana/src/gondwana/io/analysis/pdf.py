@@ -2,11 +2,11 @@
 
 All slices of a step share one set of bins, so that they can be compared and added. The counts are integers and equal
 those of ``numpy.histogram`` with the same range: bins include their left edge, the last one both. If all values of a
-step are equal, the range is widened by a half to both sides, so that they fall into the bin in the middle.
+step are equal, the range is widened by a half to both sides, so that they fall into the central bin.
 
-Those of a dataset are written as a dataset: ``U/pdf`` {slices, bins} holds the counts per slice, ``U/bins`` {bins} the
-left edges and ``U/range`` {2} the limits of the bins, ``U-V/joint`` {bins, bins} the joint counts, and ``step`` the
-simulation step, for each step that was chosen.
+Histograms of a dataset are written as a dataset: ``U/pdf`` {slices, bins} holds the counts per slice, ``U/bins`` {bins}
+the left edges and ``U/range`` {2} the limits of the bins, ``U-V/joint`` {bins, bins} the joint counts, and ``step`` the
+simulation step, for each chosen step.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def write_pdfs(
 
     Args:
         source: the dataset to read.
-        target: the dataset to write; it has its name once it is complete.
+        target: the dataset to write; it gets its name once it is complete.
         names: the fields; each two neighbours in this list also get a joint histogram.
         places: the indices of the steps in the dataset.
         bins: the number of bins.

@@ -86,7 +86,7 @@ def histogram_curves(pdfs: Dataset, name: str, target: Path) -> Path:
 
     figure = _figure(10.5, 3.9)
     (curves, slices), *_ = _grid(figure, 1, 2)
-    # One by one: the slices of a field may be other ones in every step.
+    # One by one: the slices of a field may differ from step to step.
     counts = [pdfs.read(f"{name}/pdf", step) for step in range(len(pdfs.steps))]
     edges = pdfs.read_steps(f"{name}/range", 0, 1)[0]
     bins = np.linspace(edges[0], edges[1], counts[0].shape[1] + 1)
@@ -200,10 +200,10 @@ def plane_of(data: Dataset, name: str, place: int, plane: str = "xy", index: int
         name: a variable with the axes of the plane.
         place: the index of the step in the dataset, from 0, or from the end if negative.
         plane: "xy", "xz" or "yz": the axis across, then the axis up.
-        index: where to cut the third axis, in cells; None: through the middle.
+        index: position of the cut along the third axis, in cells; None: the centre.
 
     Raises:
-        UsageError: no such variable, step, plane or index.
+        UsageError: the variable, step, plane or index does not exist.
     """
     shape, dims = data.shape_of(name, place), data.dims(name)
     if plane not in PLANES:

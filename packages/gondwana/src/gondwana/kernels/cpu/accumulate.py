@@ -1,16 +1,16 @@
-"""Folding the values of a reduction: operations, their start values, and where each thread leaves its result.
+"""Folding the values of a reduction: operations, their start values, and the places of the threads' results.
 
 Imports Numba. The third word of the argument block points to the results. A plain operation leaves one number a thread.
 "fsum" adds exactly into a fixed-point number that spans all of float64's exponents, in digits of 32 bits held in 64-bit
 words, so that up to 2**31 values fit before a carry; the sum does not depend on their order.
 
-Adding to digits takes ten times as long as memory does. So numbers are added to few running sums, in vectors and
-without rounding errors (see `_adding`), which are added to the digits after thousands of numbers: of float64 two that
-hold numbers from some limit down to 2**-83 of it, of float32 one, down to 2**-41. Up to `PIECE` numbers are kept until
-it is known that nothing is left of them. If something is, they are added to one running sum more, as the numbers after
-them are until the sums are renewed; if one is beyond the limit or something is left again, they get running sums of
-their own, and what is left then, NaN and infinities go to the digits one by one. So data from 1e-20 to 1 take few
-operations of vectors a number; data over hundreds of orders of magnitude go to the digits.
+Adding to digits takes ten times as long as reading memory. So numbers are added to few running sums, in vectors and
+without rounding errors (see `_adding`), which are added to the digits after thousands of numbers. For float64 two sums
+hold numbers from some limit down to 2**-83 of it, for float32 one, down to 2**-41. Up to `PIECE` numbers are kept until
+it is known that no rest of them is left. If there is one, the rests are added to one more running sum, and so are those
+of later numbers until the sums are renewed. If a number is beyond the limit or a rest is left again, the kept numbers
+get their own running sums, and the rests then, NaN and infinities go to the digits one by one. So data from 1e-20 to 1
+take few vector operations a number; data over hundreds of orders of magnitude go to the digits.
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ def _add_exactly(digits: int, value: float) -> int:
 
 
 _SUMS, _LIMIT, _PIECES, _WIDE = WORDS + 3, WORDS + 27, WORDS + 28, WORDS + 29
-"""Words behind the digits of an accumulator: the running sums, the limit of numbers they were made for, how often
+"""Words after the digits of an accumulator: the running sums, the limit of numbers they were made for, how often
 `PIECE` numbers were added to them, and whether the last of the sums is in use."""
 BLOCK = 64
-"""How many numbers are evaluated before they are added."""
+"""Numbers that are evaluated before they are added."""
 _WIDTH = 8
 _BITS, _MOST_PIECES = 41, 8
 """Bits of a running sum that one number takes, and pieces until the sums are renewed: these are 512 numbers for each
@@ -128,7 +128,7 @@ _WORDS = ir.VectorType(ir.IntType(64), _WIDTH)
 
 
 def _on_bits(combine: Callable[[Any, Any, Any], Any]) -> Any:
-    """A compiled function that combines the bits of two vectors, for `combine(builder, left, right)`."""
+    """A compiled function that combines the bits of two vectors by `combine(builder, left, right)`."""
 
     @intrinsic
     def combined(typingctx: Any, left: Any, right: Any) -> Any:
@@ -145,7 +145,7 @@ _either, _changed = _on_bits(ir.IRBuilder.or_), _on_bits(ir.IRBuilder.xor)
 
 
 def _some_of(bits: int) -> Any:
-    """A compiled function that tells whether an element of a vector has one of these bits."""
+    """A compiled function that returns whether an element of a vector has one of these bits."""
 
     @intrinsic
     def some(typingctx: Any, vector: Any) -> Any:
@@ -163,7 +163,7 @@ _some, _some_moved = _some_of((1 << 63) - 1), _some_of(-1 << 51)
 
 
 def _placing(scopes: int, number: int) -> Any:
-    """A compiled function that keeps a number at an address and index where no array of a kernel is."""
+    """A compiled function that stores a number at an address and index outside of the arrays of a kernel."""
 
     @intrinsic
     def keep(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
@@ -179,10 +179,10 @@ def _placing(scopes: int, number: int) -> Any:
 
 
 def _adding(levels: int, *, keeping: bool) -> Any:
-    """A compiled function that adds the next vector of what is kept to running sums.
+    """A compiled function that adds the next vector of kept numbers to running sums.
 
     Each sum begins as 1.25 times a power of two, so that its last bit has the same weight all the time, and an addition
-    rounds the number to this weight; what it loses is exact, and goes to the next sum. This holds for any number as
+    rounds the number to this weight; the rest is exact, and goes to the next sum. This holds for any number as
     long as the first sum stays within 1 and 1.5 times that power: its sign, exponent and first bit do not change.
     """
 
@@ -208,13 +208,13 @@ def _adding(levels: int, *, keeping: bool) -> Any:
 
 @inlined
 def _values(state: int) -> int:
-    """Where numbers are kept: at the start of a cache line."""
+    """The address of the kept numbers: at the start of a cache line."""
     return (state + 8 * VALUES + 63) & -64
 
 
 @inlined
 def _begin(state: int) -> Any:
-    """The running sums, nothing that is kept, and what has changed and what is left of nothing."""
+    """The running sums, no kept numbers, and no changes and rests so far."""
     nothing, sums = fill(0.0, _WIDTH), state + 8 * _SUMS
     return state, 0, 0, _vector(sums), _vector(sums + 64), _vector(sums + 128), nothing, nothing
 
@@ -244,9 +244,9 @@ def _renew(state: int, limit: float) -> int:
 
 
 def _adding_slowly(levels: int) -> Any:
-    """A compiled function that adds what is kept if the running sums have not taken it.
+    """A compiled function that adds the kept numbers if the running sums have not taken them.
 
-    `within` says that no number was too large for them, `ordinary` that all are finite.
+    `within` is true if no number was too large for them, `ordinary` if all are finite.
     """
     add = _adding(levels, keeping=True)
 
@@ -279,9 +279,9 @@ def _adding_slowly(levels: int) -> Any:
 
 @dataclass(frozen=True)
 class Folding:
-    """The functions that a sweep calls (see `sweeps.sweep`), and the dtype of the number that each thread leaves.
+    """The functions that a sweep calls (see `sweeps.sweep`), and the dtype of the number of each thread.
 
-    If there is a function `settle(total)`, it is to be called after `BLOCK` steps, or fewer at the end of a row.
+    A function `settle(total)`, if present, must be called after `BLOCK` steps, or fewer at the end of a row.
     """
 
     step: Any
@@ -295,12 +295,12 @@ def folding(name: str, operation: str | None, kernel: Any, value: Any, scopes: i
     """Return the folding of the values of a kernel. Local.
 
     Args:
-        name: of the kernel.
-        operation: None for a kernel that has no value.
-        kernel: compiled.
-        value: type of what it returns.
-        scopes: number of the arrays that overlap no other.
-        number: of the compilation.
+        name: name of the kernel.
+        operation: operation that folds the values; None for a kernel without values.
+        kernel: the compiled kernel.
+        value: type of its result.
+        scopes: number of arrays that overlap no other.
+        number: number of the compilation.
 
     Raises:
         KernelError: the kernel returns no number, or one that the operation cannot take; or one without an operation.
@@ -375,7 +375,7 @@ def _exact_folding(kernel: Any, levels: int, keep: Any) -> Folding:
     @inlined
     def settle(total: Any) -> Any:
         state, done, filled, a, b, c, moved, rest = total
-        if filled % _WIDTH:  # a vector that is stored in two parts would have to wait for both when it is read
+        if filled % _WIDTH:  # a vector stored in two parts would have to wait for both when it is read
             _put(_values(state) + 8 * filled, fill(0.0, _WIDTH))
             total = state, done, (filled + _WIDTH) & -_WIDTH, a, b, c, moved, rest
         if total[2] - done < BLOCK:

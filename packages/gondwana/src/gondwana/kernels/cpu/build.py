@@ -1,6 +1,6 @@
 """From a kernel and the specs of its arguments, or from a fused pair, to machine code for the host. Imports Numba.
 
-Calls of a kernel note at which point it raised: of several threads whose points raise, the first one notes its
+Calls of a kernel note the point at which it raised: of several threads whose points raise, the first one notes its
 exception and its point; a launch raises that one.
 """
 
@@ -37,8 +37,8 @@ class Sweep(NamedTuple):
 
     Attributes:
         entry: the function `(block, thread, threads)`.
-        footprints: on each array slot that it uses.
-        result: dtype of the numbers that a reduction leaves, "" if there are none.
+        footprints: footprint on each array slot that it uses.
+        result: dtype of a reduction's numbers, "" for other kernels.
     """
 
     entry: Callable[[int, int, int], int]
@@ -50,7 +50,7 @@ def build(function: pytypes.FunctionType, variant: Variant) -> ObjectCode:
     """Compile a kernel for one combination of argument specs. Local.
 
     Raises:
-        KernelError: the kernel does not type; the message says where and for which arguments.
+        KernelError: the types in the kernel cannot be inferred; the message says where and for which arguments.
     """
     swept = sweep_of(function, variant)
     code = compile_entry(swept.entry, 3)
@@ -63,8 +63,8 @@ def sweep_of(function: pytypes.FunctionType, variant: Variant, mixed: frozenset[
 
     Args:
         function: the kernel.
-        variant: for what it is compiled.
-        mixed: the arrays, by slot, all of whose accesses are checked in compiled code; see `Recorder`.
+        variant: variant to compile for.
+        mixed: arrays, by slot, all of whose accesses are checked in compiled code; see `Recorder`.
     """
     number = recorder.new_kernel(mixed)
     typing = Typing(working_precision(variant.specs), _scopes(variant), number)
@@ -108,13 +108,13 @@ def build_pair(
 
     Args:
         halves: the kernels.
-        count: how many of the arguments that `variant` describes are those of the first.
+        count: number of the arguments in `variant` that belong to the first.
         variant: arguments of both, first and second, with intermediates numbered from 0; and the operation that folds
             the values of the second.
-        mixed: the arrays, by slot, all of whose accesses are checked in compiled code; see `Recorder`.
+        mixed: arrays, by slot, all of whose accesses are checked in compiled code; see `Recorder`.
 
     Raises:
-        KernelError: a kernel does not type; the message says where and for which arguments.
+        KernelError: the types in a kernel cannot be inferred; the message says where and for which arguments.
     """
     number = recorder.new_kernel(mixed)
     try:
@@ -136,7 +136,7 @@ def build_pair(
 
 
 def _line(variant: Variant) -> int:
-    """How many of the largest elements of an array are a cache line."""
+    """The number of the largest array elements in a cache line."""
     return sweeps.LINE // max(
         (min(sweeps.LINE, named_dtype(spec.dtype).itemsize) for spec in array_specs(variant.specs)), default=1
     )
@@ -147,7 +147,7 @@ def _scopes(variant: Variant) -> int:
 
 
 def _parts(halves: tuple[Half, Half], count: int, variant: Variant, number: int) -> list[tuple[Any, Any, Any, Folding]]:
-    """For each kernel what loads its arguments, puts the rings into them, runs it along a row, and folds its values."""
+    """For each kernel the functions that load its arguments, put the rings into them, run it along a row, and fold."""
     found = intermediates(variant.specs)
     kinds = {number: dtype for number, (dtype, _) in found.items()}
     arrays = len(array_specs(variant.specs))
@@ -197,7 +197,7 @@ def _folding(half: Half, kinds: tuple[Any, ...], operation: str | None, scopes: 
 
 
 def noting(kernel: Any) -> Any:
-    """Return what calls a kernel as `(p, block, *args)` and notes in the block at which point it raised."""
+    """Return a function that calls a kernel as `(p, block, *args)` and notes in the block where it raised."""
 
     @inlined
     def run(p: Any, block: int, *args: Any) -> Any:
@@ -208,7 +208,7 @@ def noting(kernel: Any) -> Any:
 
 @intrinsic
 def _call_noting(typingctx: Any, function: Any, p: Any, block: Any, args: Any) -> Any:
-    """Call `function(p, *args)`; if it raises, note that in the argument block, then pass it on."""
+    """Call `function(p, *args)`; if it raises, note that in the argument block, then raise it again."""
     kinds = (p, *args.types)
     function.dispatcher.compile(kinds)
     compiled = function.dispatcher.overloads[kinds]

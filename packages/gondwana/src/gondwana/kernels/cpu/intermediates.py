@@ -1,6 +1,6 @@
-"""How the two kernels of a fused pair see what the first leaves for the second, on the host. Imports Numba.
+"""Intermediates of a fused pair as its two kernels see them, on the host. Imports Numba.
 
-A thread has a ring of three planes of each intermediate. The second kernel is at the middle one of them and reads the
+A thread has a ring of three planes of each intermediate. The second kernel is at the central one of them and reads the
 planes before and after it too; the first writes the plane that it is at.
 """
 
@@ -29,9 +29,9 @@ class RingType(PlainType):
 
     Args:
         dtype: Numba type of an element.
-        number: of the intermediate.
-        order: which axis is the innermost loop.
-        slot: position among the arrays of the pair, for the compiler's knowledge of what does not overlap.
+        number: number of the intermediate.
+        order: order of the loops, which gives the innermost axis.
+        slot: position among the arrays of the pair, by which the compiler knows what does not overlap.
         scopes: number of the arrays and intermediates of the pair.
         kernel: number of the compilation.
         writes: whether the kernel is the first.
@@ -57,18 +57,18 @@ class RingType(PlainType):
 @register_model(RingType)
 class _RingModel(models.StructModel):  # type: ignore[misc]
     def __init__(self, manager: Any, ring: RingType) -> None:
-        # Where the elements of row zero and column zero are, or would be, in the planes before, at and after the point.
+        # Addresses of the elements of row and column zero, existing or not, in the planes before, at, after the point.
         planes = [(f"plane{number}", types.CPointer(ring.dtype)) for number in range(PLANES)]
         super().__init__(manager, ring, [*planes, ("row", types.int64)])
 
 
 def rings_in(kind: Any, spec: Spec, order: Order, arrays: int, scopes: int, kernel: int, *, writes: bool) -> Any:
-    """The type of an argument in which handles of intermediates are what a kernel sees, in tuples too.
+    """The type of an argument with handles of intermediates replaced as a kernel sees them, in tuples too.
 
     Args:
         kind: type of the argument.
-        spec: of the argument.
-        order: which axis is the innermost loop.
+        spec: spec of the argument.
+        order: order of the loops, which gives the innermost axis.
         arrays: number of the arrays of the pair.
         scopes: number of the arrays and intermediates.
         kernel: number of the compilation.
@@ -161,8 +161,8 @@ def _lower_dtype(context: Any, builder: Any, ring: RingType, value: Any) -> Any:
 def placer(kinds: dict[int, str]) -> Any:
     """Return a compiled function that puts the rings of a thread into the arguments of a kernel.
 
-    `place(args, scratch, plane, row, first, number)` takes the address of the thread's scratch memory, how many
-    elements a plane and a row have, the distance of the element at row zero and column zero from the first one, and the
+    `place(args, scratch, plane, row, first, number)` takes the address of the thread's scratch memory, the numbers
+    of elements of a plane and of a row, the distance of the element at row zero and column zero from the first, and the
     number of the plane that the kernel is at.
 
     Args:

@@ -37,25 +37,25 @@ the first point that raised one, and the coordinates of the point."""
 _header = struct.Struct("3q").pack
 _NO_RESULTS = _header(0, 0, 0)
 PLANES = 3
-"""Planes of an intermediate of a pair that are kept: before, at and behind the point of the second kernel."""
+"""Planes of an intermediate of a pair that are kept: before, at and after the point of the second kernel."""
 
 _BOX = 72
 """Bytes of a box in the table of a pair."""
 TILING = 2 * _BOX
-"""Bytes of the boxes in the table of a pair, the domain and the interior, behind which the words of its tiling are."""
+"""Bytes of the boxes in the table of a pair, the domain and the interior; the words of its tiling come after them."""
 
 _CACHE = 1 << 19
-"""Bytes of the second level of a core's cache where the system does not say."""
+"""Bytes of the second-level cache of a core if the system does not say."""
 _PAGE = 4096
 LEAD = 16
-"""Elements of a row of scratch memory before the first one that the second kernel computes, so that most of its vectors
-are aligned."""
+"""Elements of a row of scratch memory before the first one that the second kernel computes, chosen so that most of its
+vectors are aligned."""
 _ROWS, _SHORTEST = 12, 64
-"""Rows of a tile of a pair, with those at its edges, for which columns leave room in the cache; and how many columns a
-tile has in any case."""
+"""Rows of a tile of a pair, with those at its edges, that must fit into the cache with its columns; and the fewest
+columns of a tile."""
 
 _SMALL = 4096
-"""Domains of fewer points run on one thread: waking the others costs more than they help."""
+"""Domains of fewer points run on one thread: waking the others costs more than they gain."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class Loaded:
 
     Attributes:
         entry: the C function `(block, thread, threads)`.
-        address: of the entry.
-        footprints: on each array slot that it uses.
-        result: dtype of the numbers that a reduction leaves, "" if there are none.
+        address: address of the entry.
+        footprints: footprint on each array slot that it uses.
+        result: dtype of a reduction's numbers, "" for other kernels.
         ndim: axes of the points.
     """
 
@@ -86,7 +86,7 @@ class Loaded:
             _launch(self, boxes, data, name, count=_thread_count(boxes.points), flags=flags)
 
     def results(self, boxes: Boxes, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
-        """Run a reduction over boxes and return what each thread left, a row of words each. Local; blocks."""
+        """Run a reduction over boxes and return the result of each thread, a row of words each. Local; blocks."""
         count = max(1, _thread_count(boxes.points))
         left = np.zeros((count, (exact.STRIDE if self.result == exact.EXACT else LINE) // WORD), np.int64)
         _launch(self, boxes, data, name, count=count, flags=flags, results=left.ctypes.data)
@@ -113,7 +113,7 @@ class Half:
         function: the kernel.
         contract: whether its multiply-adds may be fused.
         reassociate: whether its floating-point operations may be reordered.
-        inside: what replaces it in the interior, None if nothing does.
+        inside: kernel that replaces it in the interior, None without one.
     """
 
     function: pytypes.FunctionType
@@ -122,7 +122,7 @@ class Half:
     inside: Half | None = None
 
     def key(self) -> tuple[str, ...]:
-        """What names its machine code in the cache."""
+        """The parts of the name of its machine code in the cache."""
         own = fingerprint(self.function), repr((self.contract, self.reassociate))
         return own if self.inside is None else (*own, "inside", *self.inside.key())
 
@@ -132,7 +132,7 @@ def load_pair(halves: tuple[Half, Half], count: int, variant: Variant) -> Loaded
 
     Args:
         halves: the kernels.
-        count: how many of the arguments that `variant` describes are those of the first.
+        count: number of the arguments in `variant` that belong to the first.
         variant: arguments of both.
     """
 
@@ -153,7 +153,7 @@ def load_pair(halves: tuple[Half, Half], count: int, variant: Variant) -> Loaded
 
 
 def footprints_about(footprints: dict[int, Footprint]) -> dict[str, object]:
-    """Return the footprints of a kernel by slot, as JSON values that are kept beside its machine code. Local."""
+    """Return the footprints of a kernel by slot, as JSON values to keep beside its machine code. Local."""
     return {str(slot): footprint.about() for slot, footprint in footprints.items()}
 
 
@@ -171,7 +171,7 @@ class LoadedPair(Loaded):
     Attributes:
         sizes: bytes of an element of each intermediate.
         itemsizes: bytes of an element of each array, by slot.
-        order: which axis is the innermost loop.
+        order: order of the loops, which gives the innermost axis.
     """
 
     sizes: tuple[int, ...]
@@ -193,7 +193,7 @@ class Boxes:
     """The table of boxes of a domain, kept in memory for the launches that use it.
 
     Attributes:
-        exclusive: held by a launch, if two of them must not run at once.
+        exclusive: lock held by a launch, if two of them must not run at once.
     """
 
     exclusive: AbstractContextManager[object] = nullcontext()
@@ -213,7 +213,7 @@ class TiledBox(Boxes):
 
     Args:
         rows: the box, and that of the interior, perhaps zeros; see `variant.box_table`.
-        points: its points.
+        points: number of its points.
         kept: bytes that a row and column of a tile should keep in the cache.
         size: bytes of the elements of all intermediates at a point.
     """
@@ -246,7 +246,7 @@ def _launch(loaded: Loaded, boxes: Boxes, data: bytes, name: str, *, count: int,
     """Run a compiled kernel over boxes on `count` threads. Local; returns when it is done.
 
     Raises:
-        Exception: what the kernel raised.
+        Exception: exception of the kernel.
     """
     content = boxes.header(results) + data
     block = _block_type(len(content)).from_buffer_copy(content)
@@ -269,10 +269,10 @@ def _raise(block: Any, name: str, ndim: int) -> None:
 
 @functools.cache
 def _block_type(nbytes: int) -> Any:
-    """The ctypes type of an argument block of so many bytes (a multiple of a word)."""
+    """The ctypes type of an argument block of `nbytes` bytes (a multiple of a word)."""
     return ctypes.c_int64 * (nbytes // ctypes.sizeof(ctypes.c_int64))
 
 
 def _thread_count(points: int) -> int:
-    """How many threads share a launch over so many points."""
+    """The number of threads that share a launch over `points` points."""
     return 1 if points < _SMALL else threads()

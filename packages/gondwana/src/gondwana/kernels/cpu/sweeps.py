@@ -3,15 +3,15 @@
 A sweep gives each thread a contiguous range of rows (a row is a run along the innermost loop), the same for every
 launch on the same domain. `step(total, p, args)` runs the kernel at one point and folds its value into `total`.
 
-Of a pair, the rows and columns of a box are divided into tiles, of which three planes fit the cache of a core. A thread
+For a pair, the rows and columns of a box are divided into tiles; three planes of one fit the cache of a core. A thread
 walks along the planes of a tile: it runs the first kernel on a plane, one point wider on each side than the tile, and
-the second one on the plane before, row by row in turns, so that loads and stores of memory are spread evenly. So the
-first kernel runs again on the points that two tiles share, and its results stay in the cache. Where planes are many,
+the second one on the plane before, alternating by rows, so that loads and stores of memory are spread evenly. So the
+first kernel runs again on the points that two tiles share, and its results stay in the cache. If there are many planes,
 threads divide them too.
 
-A kernel whose planes are in the cache computes and waits for memory by turns, unless what it needs next is on its way:
-processors look ahead less far than one row of a tile. So rows of a pair ask for elements of the next plane while they
-compute.
+A kernel whose planes are in the cache alternates between computing and waiting for memory, unless the data it needs
+next are already requested: processors look ahead less far than one row of a tile. So rows of a pair prefetch elements
+of the next plane while they compute.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ NBOXES, BOXES = 24, 32
 _ATTRIBUTE = '"prefer-vector-width"="512"'
 
 _LEAST = 16
-"""Planes of a thread; with fewer, the two that it computes besides cost too much."""
+"""The fewest planes of a thread; with fewer, the two that it computes besides cost too much."""
 
 _SCRATCH, _BYTES, _ACROSS, _BESIDE, _WIDTH, _PLANE = range(TILING, TILING + 48, 8)
-"""Where the words of a tiling are, behind the boxes: see `launch.TiledBox`."""
+"""Offsets of the words of a tiling, after the boxes: see `launch.TiledBox`."""
 
 AHEAD = 1024
-"""How many elements before they are added exactly those of a row are asked for."""
+"""Distance in elements at which the elements of a row are prefetched before they are added exactly."""
 LINE = 64
 _LINES = 4
-"""Cache lines of a row that are asked for at once."""
+"""Cache lines of a row that are prefetched at once."""
 
 _LOCALITY, _DATA = 2, 1
-"""LLVM's words for: into the second level of the cache; not the instructions."""
+"""Values of LLVM for: into the second level of the cache; data, not instructions."""
 
 
 def sweep(ndim: int, row: Any, load: Any, start: Any, store: Any) -> Any:
@@ -56,8 +56,8 @@ def sweep(ndim: int, row: Any, load: Any, start: Any, store: Any) -> Any:
 
     Args:
         ndim: axes of the domain, 1 to 4.
-        row: what runs the kernel along a row; see `plain_row`.
-        load: from the block to the arguments of the kernel.
+        row: function that runs the kernel along a row; see `plain_row`.
+        load: function from the block to the arguments of the kernel.
         start: `start(block, thread)`, the value to fold into.
         store: `store(block, thread, total)`, called once at the end.
     """
@@ -69,10 +69,10 @@ def sweep_pair(loads: tuple[Any, Any], places: tuple[Any, Any], rows: tuple[Any,
     """Return the function `(block, thread, threads)` that runs one thread's share of a launch.
 
     Args:
-        loads: for each kernel, from the block to its arguments.
-        places: for each kernel, what puts the rings of the thread into them; see `intermediates.placer`.
-        rows: for each kernel, what runs it along a row; see `prefetching_row`.
-        start: `start(block, thread)`, what the values of the second kernel are folded into.
+        loads: for each kernel, function from the block to its arguments.
+        places: for each kernel, function that puts the rings of the thread into them; see `intermediates.placer`.
+        rows: for each kernel, function that runs it along a row; see `prefetching_row`.
+        start: `start(block, thread)`, the value to fold those of the second kernel into.
         store: `store(block, thread, total)`, called once at the end.
     """
     read_box = box_reader(3)
@@ -117,7 +117,7 @@ def plain_row(point: Any, step: Any, *, dense: bool) -> Any:
     """Return `row(total, head, first, begin, end, stride, args)`: it runs a kernel along points and folds its values.
 
     Args:
-        point: from loop coordinates to the point.
+        point: function from loop coordinates to the point.
         step: `step(total, p, args)`.
         dense: whether the stride is one.
     """
@@ -133,13 +133,13 @@ def plain_row(point: Any, step: Any, *, dense: bool) -> Any:
 
 
 def prefetching_row(point: Any, fold: Folding, ask: Any, line: int) -> Any:
-    """Return what runs a dense row like `plain_row`, and asks for elements that later rows need. Local.
+    """Return a function that runs a dense row like `plain_row`, and prefetches elements that later rows need. Local.
 
     Args:
-        point: from loop coordinates to the point.
-        fold: what becomes of the values.
+        point: function from loop coordinates to the point.
+        fold: folding of the values.
         ask: `ask(args, p)`; see `asker`.
-        line: elements of a cache line.
+        line: number of elements in a cache line.
     """
     if fold.settle is not None:
         return exact_row(point, fold, ask, line, dense=True)
@@ -161,13 +161,13 @@ def prefetching_row(point: Any, fold: Folding, ask: Any, line: int) -> Any:
 
 
 def exact_row(point: Any, fold: Folding, ask: Any, line: int, *, dense: bool) -> Any:
-    """Return what runs a row like `plain_row` in blocks whose values are added together. Local.
+    """Return a function that runs a row like `plain_row`, in blocks whose values are added together. Local.
 
     Args:
-        point: from loop coordinates to the point.
-        fold: what becomes of the values.
+        point: function from loop coordinates to the point.
+        fold: folding of the values.
         ask: `ask(args, p)`; see `asker`.
-        line: elements of a cache line.
+        line: number of elements in a cache line.
         dense: whether the stride is one.
     """
     step, settle = fold.step, fold.settle
@@ -192,13 +192,13 @@ def exact_row(point: Any, fold: Folding, ask: Any, line: int, *, dense: bool) ->
 
 
 def split(outside: Any, inside: Any) -> Any:
-    """Return what runs a row of a pair, with another kernel where the row is in the interior. Local.
+    """Return a function that runs a row of a pair, with another kernel in the interior. Local.
 
     It is `(total, plane, row, first, count, args, interior)`, the last one a box as `box_reader` gives it.
 
     Args:
         outside: runs a kernel along a row; see `prefetching_row`.
-        inside: runs the other kernel; None if there is none.
+        inside: runs the other kernel; None without one.
     """
     if inside is None:
 
@@ -223,7 +223,7 @@ def split(outside: Any, inside: Any) -> Any:
 
 
 def box_reader(ndim: int) -> Any:
-    """A compiled function: the integers of box number `b` of an argument block, three an axis, as a tuple."""
+    """A compiled function that returns the integers of box number `b` of an argument block, three an axis."""
     count = 3 * ndim
     result = types.UniTuple(types.int64, count)
 
@@ -243,7 +243,7 @@ def box_reader(ndim: int) -> Any:
 
 
 def point_maker(ndim: int, order: Order) -> Any:
-    """A compiled function: the index point at loop coordinates, which run from the outermost loop inwards."""
+    """A compiled function that returns the index point at loop coordinates, from the outermost loop inwards."""
     kind = PointType(ndim, (0,) * ndim)
 
     @intrinsic
@@ -334,7 +334,7 @@ def widest(run: Any) -> Any:
 def prefer_widest_vectors(typingctx: Any) -> Any:
     """Let the loops of the function that calls this have vectors as wide as the processor's.
 
-    LLVM takes half of that on processors whose clock falls with wide vectors. It pays all the same where loops find
+    LLVM uses half of that on processors whose clock falls with wide vectors. Wide ones still pay off if loops find
     their data in the cache.
     """
 
@@ -348,12 +348,12 @@ def prefer_widest_vectors(typingctx: Any) -> Any:
 
 
 def asker(axis: int, footprints: dict[int, Footprint], ahead: int | None = None) -> Any:
-    """A compiled function that asks for elements of arrays that a kernel will need: `ask(args, p)`. Local.
+    """A compiled function that prefetches array elements that a kernel will need: `ask(args, p)`. Local.
 
     Args:
-        axis: of the points.
-        footprints: of the arrays of the kernel, by slot.
-        ahead: how far along the axis; None: for what the kernel is the first to touch one step after a point.
+        axis: axis of the points.
+        footprints: footprints of the kernel's arrays, by slot.
+        ahead: distance along the axis; None: elements that the kernel first touches one step after a point.
     """
 
     @intrinsic

@@ -1,4 +1,4 @@
-"""Folding the values of a reduction on a device: operations, their start values, and what each block leaves.
+"""Folding the values of a reduction on a device: operations, their start values, and the results of the blocks.
 
 Imports numba-cuda. The result of a plain operation is one number a block, folded in an order that the shape of the
 launch fixes. "fsum" adds exactly into fixed-point numbers (see `kernels.exact`), one a warp, in shared memory.
@@ -29,7 +29,7 @@ _NAME = "gondwana_accumulators"
 
 @dataclass(frozen=True)
 class Folding:
-    """The functions that a sweep calls (see `sweeps.Parts`), and the dtype of the numbers that each block leaves."""
+    """The functions that a sweep calls (see `sweeps.Parts`), and the dtype of the numbers of each block."""
 
     step: Any
     start: Any
@@ -38,7 +38,7 @@ class Folding:
 
 
 def folding(name: str, operation: str | None, kernel: Any, value: Any, shape: Shape) -> Folding:
-    """The folding of the values of a kernel by an operation, or of nothing.
+    """The folding of the values of a kernel by an operation, or of a kernel without values.
 
     Raises:
         KernelError: the kernel returns no number, or one that the operation cannot take.
@@ -122,7 +122,7 @@ def _plain(operation: str, kernel: Any, value: Any, shape: Shape) -> Folding:
 
 
 def _accumulators(words: int) -> Any:
-    """A compiled function: where the accumulators of a block start. Call it in one place: each has its own."""
+    """A compiled function that returns the address of a block's accumulators. Call it once: each call has its own."""
 
     @intrinsic
     def accumulators(typingctx: Any) -> Any:

@@ -1,4 +1,4 @@
-"""From a kernel and the specs of its arguments to PTX, or from two kernels, of which one reads what the other leaves.
+"""From a kernel and the specs of its arguments, or from a fused pair, to PTX.
 
 Imports numba-cuda; needs no device.
 """
@@ -42,7 +42,8 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     """Compile a kernel for one combination of argument specs and one shape of launches. Local.
 
     Raises:
-        KernelError: the kernel does not type, or is to take records; the message says where and for which arguments.
+        KernelError: the types in the kernel cannot be inferred, or it takes records; the message says where and for
+            which arguments.
     """
     refuse_records(function.__qualname__, variant.specs)
     number = recorder.new_kernel()
@@ -71,7 +72,7 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
 def survey(
     function: pytypes.FunctionType, ndim: int, kinds: tuple[Any, ...], number: int, capability: Capability
 ) -> tuple[dict[int, Footprint], Any]:
-    """Compile the kernel once for nothing but what it reads and writes, and the type of its result."""
+    """Compile the kernel once, only to find its reads and writes, and the type of its result."""
     seen = tuple(seen_as(kind, {}) for kind in kinds)
     point = PointType(ndim, (0,) * ndim)
     try:
@@ -92,7 +93,7 @@ def compiled(
     footprints: dict[int, Footprint],
     result: str = "",
 ) -> ObjectCode:
-    """Compile a sweep; profilers and errors then show the name of the function that its author gave it."""
+    """Compile a sweep; profilers and errors then show the name that the author gave the function."""
     body.__module__, body.__qualname__ = function.__module__, function.__qualname__
     words = HEADER_WORDS + sum(map(spec_words, variant.specs))
     arithmetic = Arithmetic(variant.contract, variant.flush)
@@ -105,7 +106,7 @@ def compiled(
 
 
 def accesses_of(variant: Variant, shape: Shape, footprints: dict[int, Footprint], march: Offset | None) -> Accesses:
-    """How each array is reached."""
+    """The way to reach each array."""
     streamed = shape.streamed and variant.disjoint
     row = shapes.row(variant.ndim, variant.order)
     found = {}
@@ -148,13 +149,13 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
 
     Args:
         functions: the kernels.
-        count: how many of the arguments that `variant` describes are those of the first.
+        count: number of the arguments in `variant` that belong to the first.
         variant: arguments of both, first and second; intermediates numbered from 0.
-        shape: of the launches.
-        capability: to compile for.
+        shape: shape of the launches.
+        capability: compute capability to compile for.
 
     Raises:
-        KernelError: a kernel does not type; the message says where and for which arguments.
+        KernelError: the types in a kernel cannot be inferred; the message says where and for which arguments.
     """
     refuse_records(" and ".join(function.__qualname__ for function in functions), variant.specs)
     tile = Tile(shape, variant.ndim, variant.order)
@@ -180,7 +181,7 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
 def _surveyed(
     functions: Functions, kinds: tuple[Any, ...], count: int, ndim: int, capability: Capability, number: int
 ) -> Footprints:
-    """What each kernel reads and writes; that of the first counts from the points of the second."""
+    """The reads and writes of each kernel; those of the first count from the points of the second."""
     parts = kinds[:count], kinds[count:]
     found: Footprints = {}
     for function, arguments in zip(functions, parts, strict=True):
@@ -270,10 +271,10 @@ def loader(specs: tuple[Spec, ...], kinds: tuple[Any, ...], header: int, alike: 
     """A compiled function from the parameters of a kernel to the tuple of its arguments.
 
     Args:
-        specs: of the arguments.
+        specs: specs of the arguments.
         kinds: their Numba types.
-        header: words before these arguments.
-        alike: for each array the first one that has the same strides.
+        header: number of words before these arguments.
+        alike: for each array the first one with the same strides.
     """
     packed = types.Tuple(kinds)
 

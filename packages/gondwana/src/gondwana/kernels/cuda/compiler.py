@@ -1,6 +1,6 @@
 """From Python functions to PTX: the one file that drives numba-cuda's compiler. Needs no device.
 
-What numba-cuda and NVVM do differently from Numba is worked around: exceptions, the places of errors, remainders, and
+Differences of numba-cuda and NVVM from Numba are worked around: exceptions, the places of errors, remainders, and
 functions of NumPy that are typed but cannot be compiled.
 """
 
@@ -48,7 +48,7 @@ Capability = tuple[int, int]
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What the compiler may do with floating-point numbers.
+    """Liberties of the compiler with floating-point numbers.
 
     Args:
         contract: fuse `a * b + c` into one rounding.
@@ -66,7 +66,7 @@ class _Pass(FunctionPass):  # type: ignore[misc]
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _WeakNumbers(_Pass):
-    """Python's numbers take the type of the arrays they meet: see `compiler.types.literals`."""
+    """Python's numbers take the type of the arrays beside them: see `compiler.types.literals`."""
 
     _name = "gondwana_weak_numbers_cuda"
 
@@ -77,7 +77,7 @@ class _WeakNumbers(_Pass):
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _OwnOperators(_Pass):
-    """Give operations on other than integers back to numba-cuda."""
+    """Return operations on other than integers to numba-cuda."""
 
     _name = "gondwana_own_operators_cuda"
 
@@ -88,12 +88,12 @@ class _OwnOperators(_Pass):
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _NoPrinting(_Pass):
-    """Refuse `print`: a device would write its lines when the program waits for it, and where it likes."""
+    """Refuse `print`: a device would write lines only when the program waits for it, and to its own output."""
 
     _name = "gondwana_no_printing_cuda"
 
     def run_pass(self, state: Any) -> bool:
-        """Look at the IR of one function."""
+        """Check the IR of one function."""
         for block in state.func_ir.blocks.values():
             for statement in block.find_insts(numba_ir.Assign):
                 value = statement.value
@@ -110,7 +110,7 @@ class _Compiler(compiler.CUDACompiler):  # type: ignore[misc]
     """numba-cuda's compiler with passes of ours before type inference."""
 
     def define_pipelines(self) -> list[Any]:
-        """The passes, in order."""
+        """Return the passes, in order."""
         (manager,) = super().define_pipelines()
         manager.add_pass_after(_WeakNumbers, LiteralPropagationSubPipelinePass)
         manager.add_pass_after(_OwnOperators, NopythonTypeInference)
@@ -120,7 +120,7 @@ class _Compiler(compiler.CUDACompiler):  # type: ignore[misc]
 
 
 class _Device:
-    """Stands for the current device, of which numba-cuda asks the compute capability while it compiles."""
+    """Stand-in for the current device, whose compute capability numba-cuda reads while it compiles."""
 
     def __init__(self, capability: Capability) -> None:
         self.compute_capability = capability
@@ -132,7 +132,7 @@ _capability: Capability | None = None
 
 @contextmanager
 def _compiling_for(capability: Capability) -> Iterator[None]:
-    """Have everything that is compiled meanwhile be for one capability."""
+    """Have all code that is compiled meanwhile be for one capability."""
     global _capability
     import_extensions()
     with _compiling, own_errors(cuda_target.typing_context):
@@ -153,7 +153,7 @@ class DeviceFunction(dispatcher.CUDADispatcher):  # type: ignore[misc]
         super().__init__(function, targetoptions=options)
 
     def compile_device(self, args: Any, return_type: Any = None) -> Any:
-        """Compile for argument types, and return what numba-cuda knows of the result."""
+        """Compile for argument types, and return numba-cuda's description of the result."""
         if args not in self.overloads:
             with self._compiling_counter:
                 found = _compile(self.py_func, args, return_type)
@@ -167,7 +167,7 @@ _twins: weakref.WeakKeyDictionary[Any, tuple[str, DeviceFunction]] = weakref.Wea
 
 @typeof_impl.register(Compilable)
 def _typeof_jit_function(value: JitFunction[..., Any], context: Any) -> Any:
-    """Let kernels call what `@gw.jit` decorates, with the globals that it has now."""
+    """Let kernels call `@gw.jit` functions, with their present globals."""
     version = fingerprint(value.py_func)
     if value not in _twins or _twins[value][0] != version:
         _twins[value] = version, DeviceFunction(value.py_func)
@@ -196,10 +196,10 @@ def compile_kernel(
 
     Args:
         kernel: a Python function in numba-cuda's subset.
-        words: how many integers; they become the parameters of the entry, in order.
-        capability: to compile for.
-        arithmetic: what is allowed.
-        bounds: most threads of a block, and least blocks that a multiprocessor is to hold.
+        words: number of integers; they become the parameters of the entry, in order.
+        capability: compute capability to compile for.
+        arithmetic: liberties with floating-point numbers.
+        bounds: the most threads of a block, and the least blocks that a multiprocessor must hold.
 
     Returns:
         The PTX, and the name of the entry in it.
@@ -257,20 +257,20 @@ _REMAINDER = re.compile(r"frem (float|double) ([^,]+), (\S+)")
 
 
 class StoppingConvention(CUDACallConv):  # type: ignore[misc]
-    """Exceptions stop the device: nothing there can raise them, and to go on would be silently wrong.
+    """Exceptions stop the device: nothing there can raise them, and to continue would be silently wrong.
 
     numba-cuda ignores them without debug=True: https://github.com/NVIDIA/numba-cuda/issues/388
     """
 
     def return_user_exc(self, builder: Any, *about: Any, **more: Any) -> None:
-        """Stop; the host learns of it from the next call that waits."""
+        """Stop; the host gets the error from the next call that waits."""
         builder.call(ir.InlineAsm(ir.FunctionType(ir.VoidType(), []), "trap;", "", side_effect=True), [])
         super().return_user_exc(builder, *about, **more)
 
 
 @contextmanager
 def own_errors(typing: Any) -> Iterator[None]:
-    """Turn errors of Numba's types into those of numba-cuda, which adds the place in the source to its own only.
+    """Turn errors of Numba's types into those of numba-cuda, which adds the place in the source only to its own.
 
     Which of the two is raised varies: https://github.com/NVIDIA/numba-cuda/pull/634
     """
@@ -285,7 +285,7 @@ def own_errors(typing: Any) -> Iterator[None]:
 
 
 _depth = 0
-"""How many calls are being resolved, one inside of the other, since the code of a user's function is looked at."""
+"""Nesting depth of the calls being resolved since the start of a user's function."""
 
 
 def _with_own_errors(resolve: Callable[..., Any]) -> Callable[..., Any]:
@@ -295,7 +295,7 @@ def _with_own_errors(resolve: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return resolve(*given)
         except NumbaTypingError as error:
-            # Inside of what Numba tries in turn, an error taken up would have it try all the more.
+            # Inside alternatives that Numba tries in turn, a translated error would make it try more of them.
             if _depth > 1 or isinstance(error, TypingError):
                 raise
             raise TypingError(str(error)) from None
@@ -307,7 +307,7 @@ def _with_own_errors(resolve: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def users_code() -> Iterator[None]:
-    """Have errors say where they belong in a user's function that is compiled meanwhile."""
+    """Make errors name their place in a user's function that is compiled meanwhile."""
     global _depth
     before, _depth = _depth, 0
     try:
@@ -336,10 +336,10 @@ _OF_MATH: dict[Any, Callable[[float], float]] = {
     np.log1p: math.log1p,
     np.fabs: math.fabs,
 }
-"""Those whose code for the host calls the C library, and what stands for them."""
+"""Functions whose code for the host calls the C library, and their replacements."""
 
 _ABSENT = (np.exp2, np.ldexp, np.logaddexp, np.logaddexp2, np.nextafter, np.rint, np.spacing)
-"""Those that nothing stands for."""
+"""Functions without a replacement."""
 
 
 def _by_math(function: Callable[[float], float]) -> Any:
@@ -350,7 +350,7 @@ def _by_math(function: Callable[[float], float]) -> Any:
 
 
 class _Absent(dict[str, Any]):
-    """The code of a function for all types: there is none."""
+    """The missing code of a function, for all types."""
 
     def __init__(self, function: Any) -> None:
         self._name = function.__name__

@@ -1,7 +1,7 @@
-"""How the two kernels of a fused pair see what the first leaves for the second. Imports numba-cuda.
+"""Intermediates of a fused pair as its two kernels see them. Imports numba-cuda.
 
-Each thread keeps its own column of an intermediate in registers: the planes before, at and behind the one that the
-second kernel is at. What neighbours in that plane left it finds in shared memory.
+Each thread keeps its own column of an intermediate in registers: the planes before, at and after the one that the
+second kernel is at. It finds its neighbours' elements of that plane in shared memory.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ BEFORE, AT, BEHIND = 0, 1, 2
 
 @dataclass(frozen=True)
 class Tile:
-    """How a block holds one plane of an intermediate.
+    """The place of one plane of an intermediate in a block.
 
     Args:
-        shape: of the launch; a block holds `shape.x * shape.lanes` by `shape.y` elements.
+        shape: shape of the launch; a block holds `shape.x * shape.lanes` by `shape.y` elements.
         ndim: number of axes.
-        order: which axis is the innermost loop.
+        order: order of the loops, which gives the innermost axis.
     """
 
     shape: Shape
@@ -49,16 +49,16 @@ class Tile:
 
     @property
     def width(self) -> int:
-        """Elements of a row."""
+        """Number of elements of a row."""
         return self.shape.x * self.shape.lanes
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """Number of elements."""
         return self.width * self.shape.y
 
     def place(self, offset: Offset) -> tuple[int, int, int]:
-        """Split a constant offset into the steps of the march, rows and columns that it goes."""
+        """Split a constant offset into steps of the march, rows and columns."""
         loops = shapes.coordinates(self.ndim, self.order)
         steps = dict(zip(loops, offset, strict=True))
         return steps.get(1, 0), steps.get(2, 0), steps.get(3, 0)
@@ -76,7 +76,7 @@ class MiddleType(PlainType):
 
 
 def middles_in(kind: Any, spec: Spec, tile: Tile, *, writes: bool) -> Any:
-    """The type of an argument in which handles of intermediates are what a kernel sees, in tuples too."""
+    """The type of an argument with handles of intermediates replaced as a kernel sees them, in tuples too."""
     if isinstance(spec, HandleSpec) and spec.family == FAMILY:
         dtype, _, number = spec.parameters
         return MiddleType(scalar_type(str(dtype)), int(str(number)), tile, writes=writes)
@@ -132,7 +132,7 @@ def _check_star(middle: MiddleType, index: Any) -> None:
 
 
 def _lane(tile: Tile, column: int) -> tuple[int, int]:
-    """Which point of a thread a constant number of columns belongs to, and how far from it that is."""
+    """The point of a thread that a constant number of columns belongs to, and the distance from it."""
     lane = (column + 1) // tile.shape.x
     return lane, column - lane * tile.shape.x
 
@@ -182,9 +182,10 @@ Kinds = dict[int, str]
 def keeper(kinds: Kinds, tile: Tile) -> tuple[Any, Any, Any]:
     """Return the compiled functions that keep the columns of a thread.
 
-    `make(place)` returns the state of a thread whose place in a plane is `place`; `leave(state, parity)` puts what the
-    first kernel wrote into shared memory, where planes of equal parity replace each other, and moves the columns on;
-    `seen(args, state, parity)` gives the arguments of a kernel the intermediates, at the plane of a parity.
+    `make(place)` returns the state of a thread whose place in a plane is `place`; `leave(state, parity)` copies the
+    elements written by the first kernel into shared memory, where planes of equal parity replace each other, and
+    moves the columns on; `seen(args, state, parity)` gives a kernel's arguments the intermediates, at the plane of a
+    parity.
     """
     order = sorted(kinds)
     lanes, size, step = tile.shape.lanes, tile.size, tile.shape.x

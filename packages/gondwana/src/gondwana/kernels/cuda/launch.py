@@ -44,7 +44,7 @@ _BLOCKS_EACH = 4
 
 _LEAST = 1 << 16
 _held: dict[int, tuple[int, int]] = {}
-"""Address and bytes, by number of the device; grows, and is used by one reduction at a time."""
+"""Address and bytes of scratch memory, by number of the device; grows, and is used by one reduction at a time."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Loaded:
     """A compiled variant on a device.
 
     Attributes:
-        device: where it runs.
-        entry: the driver's handle.
-        shape: of its launches.
-        footprints: on each array slot that it uses.
-        result: dtype of the numbers that a reduction leaves, "" if there are none.
+        device: device that runs it.
+        entry: handle of the driver.
+        shape: shape of its launches.
+        footprints: footprint on each array slot that it uses.
+        result: dtype of a reduction's numbers, "" for other kernels.
         exact: whether these are accumulators.
         narrow: words of the arguments that hold Python's floats, which the kernel takes in single precision.
         border: points at each end of a tile that belong to its neighbours.
@@ -79,13 +79,13 @@ class Loaded:
         return Tiles([one for one in dealt if one.tiles], points)
 
     def run(self, tiles: Tiles, data: bytes, name: str, flags: int) -> None:
-        """Launch the kernel over boxes. Local; returns at once, the device runs it after all launches before."""
+        """Launch the kernel over boxes. Local; returns at once, the device runs it after all earlier launches."""
         data = self._narrowed(data)
         for box in tiles.boxes:
             self._launch(box, box.tiles, data, 0)
 
     def results(self, tiles: Tiles, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
-        """Run a reduction over boxes and return what each block left, a row of words each. Local; blocks."""
+        """Run a reduction over boxes and return the result of each block, a row of words each. Local; blocks."""
         width = WORDS if self.exact else 1
         most = _BLOCKS_EACH * self.device.facts.processors * max(1, self._resident)
         blocks = [min(box.tiles, most) for box in tiles.boxes]
@@ -116,7 +116,7 @@ class Loaded:
             return data
         changed = bytearray(data)
         for word in self.narrow:
-            # What `struct` refuses is infinity here, too.
+            # Values that `struct` refuses are infinity here, too.
             number = ctypes.c_float(*struct.unpack_from("d", data, word * WORD))
             changed[word * WORD : word * WORD + WORD] = bytes(number) + bytes(WORD - 4)
         return bytes(changed)
@@ -127,8 +127,8 @@ class Tiles:
     """The boxes of a domain, dealt to blocks; boxes without points are left out.
 
     Attributes:
-        boxes: the parameters of a launch over each.
-        points: of all.
+        boxes: parameters of a launch over each box.
+        points: number of points of all boxes.
     """
 
     boxes: list[Geometry]
@@ -139,7 +139,7 @@ def load(function: pytypes.FunctionType, variant: Variant, shape: Shape, where: 
     """Return the machine code of a variant on a device: from the cache, or compiled now. Local.
 
     Raises:
-        KernelError: an argument cannot be there, or the kernel does not compile for these arguments.
+        KernelError: an argument cannot be on a device, or the kernel does not compile for these arguments.
     """
     _check(function.__qualname__, variant)
     capability, shape = where.facts.capability, shape.over(dense=variant.dense)
@@ -157,13 +157,13 @@ def load_pair(functions: Functions, count: int, variant: Variant, shape: Shape, 
 
     Args:
         functions: the kernels.
-        count: how many of the arguments are those of the first.
+        count: number of the arguments that belong to the first.
         variant: arguments of both.
-        shape: of the launches.
+        shape: shape of the launches.
         where: the device.
 
     Raises:
-        KernelError: an argument cannot be there, or the kernels do not compile for these arguments.
+        KernelError: an argument cannot be on a device, or the kernels do not compile for these arguments.
     """
     _check(" and ".join(function.__qualname__ for function in functions), variant)
     capability = where.facts.capability
@@ -180,10 +180,10 @@ def load_pair(functions: Functions, count: int, variant: Variant, shape: Shape, 
 
 @contextlib.contextmanager
 def compiler_needed() -> Iterator[None]:
-    """Return a context manager for what imports numba-cuda's compiler. Local.
+    """Return a context manager for code that imports numba-cuda's compiler. Local.
 
     Raises:
-        UsageError: it is not installed.
+        UsageError: the compiler is not installed.
     """
     try:
         yield
@@ -221,7 +221,7 @@ def _loaded(
 
 @functools.cache
 def toolchain() -> str:
-    """Return what the machine code of devices depends on besides that of the host. Local."""
+    """Return the versions that the machine code of devices depends on besides those of the host. Local."""
     return " ".join(f"{name} {_version(name)}" for name in ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink"))
 
 

@@ -19,11 +19,11 @@ from gondwana.kernels.cuda.views import Access, ColumnType
 from gondwana.kernels.variant import Order
 
 Accesses = dict[int, Access]
-"""How each array of a kernel is reached, by slot."""
+"""The way to reach each array of a kernel, by slot."""
 
 
 def point_maker(ndim: int, order: Order) -> Any:
-    """A compiled function: the index point at numbers of loops, of the box that the parameters describe."""
+    """A compiled function that returns the index point at numbers of loops, of the box that the parameters describe."""
     kind = PointType(ndim, (0,) * ndim)
     loops = shapes.coordinates(ndim, order)
 
@@ -43,7 +43,7 @@ def point_maker(ndim: int, order: Order) -> Any:
 
 
 def lane_of(ndim: int, order: Order, distance: int) -> Any:
-    """A compiled function: the point at a distance along the row from one, which knows its offset."""
+    """A compiled function that returns the point at a distance along the row from another, which knows its offset."""
     offset = tuple(distance * step for step in shapes.row(ndim, order))
     kind = PointType(ndim, offset)
 
@@ -74,7 +74,7 @@ def lanes(one: Any, ndim: int, order: Order, count: int, distance: int) -> Any:
 
 
 def inner_lanes(one: Any, ndim: int, order: Order, shape: Shape, count: int) -> Any:
-    """The same, but for the points whose column in the tile, counted from that of the thread, is on its border."""
+    """The same, except for points whose column in the tile, counted from that of the thread, is on its border."""
     distance, last = (count - 1) * shape.x, shape.x * shape.lanes - 1
     rest = inner_lanes(one, ndim, order, shape, count - 1) if count > 1 else None
     lane = lane_of(ndim, order, distance)
@@ -105,11 +105,11 @@ def seen_as(kind: Any, accesses: Accesses) -> Any:
 
 
 Change = Callable[[ColumnType, Any], Any]
-"""Makes the value of a column from that of what stood in its place."""
+"""Makes the value of a column from the value that it replaces."""
 
 
 def _changed(context: Any, builder: Any, kind: Any, value: Any, change: Change) -> Any:
-    """An argument with the arrays in it changed; `kind` is what it becomes."""
+    """An argument with the arrays in it changed; `kind` is the resulting type."""
     if isinstance(kind, ColumnType):
         return change(kind, value)
     if isinstance(kind, types.BaseTuple):

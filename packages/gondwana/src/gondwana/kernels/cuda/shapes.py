@@ -1,4 +1,4 @@
-"""Shapes of launches: how the points of a box are distributed over blocks and threads."""
+"""Shapes of launches: the distribution of the points of a box over blocks and threads."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Shape:
         x: threads along a row.
         y: threads across rows.
         lanes: points of a thread, `x` apart along the row.
-        steps: points of a thread along the march; the next block goes on.
+        steps: points of a thread along the march; the next block continues.
         held: whether elements that are needed again in the next plane stay in registers.
-        ahead: planes that are loaded before their time.
-        streamed: whether stores pass by the cache.
-        resident: blocks that a multiprocessor is to hold at once; 0 leaves it to the compiler.
+        ahead: number of planes that are loaded before their time.
+        streamed: whether stores bypass the cache.
+        resident: blocks that a multiprocessor must hold at once; 0 leaves it to the compiler.
     """
 
     x: int = 32
@@ -54,7 +54,7 @@ class Shape:
         return self if dense else replace(self, lanes=1)
 
     def code(self) -> tuple[object, ...]:
-        """What of a shape is part of the compiled code."""
+        """The parts of a shape that the compiled code depends on."""
         return self.x, self.y, self.lanes, self.held, self.ahead, self.streamed, self.resident
 
 
@@ -71,13 +71,13 @@ def _padded(values: Offset, missing: int) -> Offset:
 
 
 def coordinates(ndim: int, order: Order) -> tuple[int, ...]:
-    """Which loop gives each coordinate of a point."""
+    """The number of the loop that gives each coordinate of a point."""
     loops = {1: (3,), 2: (1, 3), 3: (1, 2, 3), 4: (0, 1, 2, 3)}[ndim]
     return loops if order == "C" else loops[::-1]
 
 
 def march(ndim: int, order: Order) -> Offset | None:
-    """The offset of one step of the march, None if there is no axis for it."""
+    """The offset of one step of the march, None without an axis for it."""
     return None if ndim == 1 else tuple(int(loop == 1) for loop in coordinates(ndim, order))
 
 
@@ -88,7 +88,7 @@ def row(ndim: int, order: Order) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Geometry:
-    """The parameters of a launch over one box, results left out, and how many tiles there are."""
+    """The parameters of a launch over one box, without results, and the number of tiles."""
 
     words: bytes
     tiles: int
@@ -98,8 +98,8 @@ def geometry(box: tuple[int, ...], shape: Shape, border: int = 0) -> Geometry:
     """Deal the points of a box (a row of `variant.box_table`) to tiles. Local.
 
     Args:
-        box: the row.
-        shape: of the launch.
+        box: row of the table.
+        shape: shape of the launch.
         border: points at each end of a row and of a column of a tile that belong to its neighbours.
     """
     first, counts, strides = padded(box)

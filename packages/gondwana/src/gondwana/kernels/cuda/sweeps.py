@@ -1,14 +1,14 @@
 """The loops around a kernel, or a fused pair, on a device. The same source runs compiled and in numba's simulator.
 
-A tile is what a block does at a time: a piece of the march over `y` rows of `x * lanes` points. Tiles are numbered
-along rows first, so that blocks that run at the same time share rows in the cache. Nothing but the functions of `Parts`
-knows what a point or an array is.
+A tile is the work of a block at a time: a piece of the march over `y` rows of `x * lanes` points. Tiles are numbered
+along rows first, so that blocks that run at the same time share rows in the cache. Only the functions of `Parts` know
+points and arrays.
 
-Of a pair, a block walks along the march. At each step its threads run the first kernel on a plane of their tile, which
-is one point wider on each side than what the second kernel is to compute, and then the second one on the plane before.
-So the first kernel runs again on the points that the tiles of two blocks share, and its results never go to memory. A
-tile that would reach beyond a box is moved back, so that it computes some points again that another block computes too:
-to the same bits.
+For a pair, a block walks along the march. At each step its threads run the first kernel on a plane of their tile, which
+is one point wider on each side than the result of the second kernel, and then the second one on the plane before. So
+the first kernel runs again on the points that the tiles of two blocks share, and its results never go to memory. A
+tile that would reach beyond a box is moved back, so that it recomputes some points of another block, with the same
+bits.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ BORDER = 1
 
 @dataclass(frozen=True)
 class Body:
-    """What a thread does at each step of its march.
+    """The work of a thread at each step of its march.
 
     Args:
-        enter: `enter(args, p, steps)`, the arguments as a thread sees them at `p`, before a march of so many steps.
-        advance: `advance(args, left)`, the same one step on, where `left` more steps follow.
+        enter: `enter(args, p, steps)`, the arguments as a thread sees them at `p`, before a march of `steps` steps.
+        advance: `advance(args, left)`, the same one step on, with `left` more steps to follow.
         at: `at(args, p)`, the arguments as a thread sees them at a point, without a march.
-        run: `run(total, p, args)`, run the kernel and fold its values into `total`.
+        run: `run(total, p, args)`, runs the kernel and folds its values into `total`.
     """
 
     enter: Any
@@ -44,13 +44,13 @@ class Body:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a sweep is made of.
+    """The parts of a sweep.
 
     Args:
         load: `load(words)`, the arguments of the kernel.
         point: `point(words, slab, step, row, column)`, the index point there.
-        several: at all points of a thread, of which that of the march is the first.
-        one: at that point only, where not all are in the box.
+        several: body at all points of a thread, of which that of the march is the first.
+        one: body at that point only, if not all are in the box.
         start: `start()`, the value to fold into.
         finish: `finish(words, total)`, called once by every thread at the end.
     """
@@ -65,20 +65,20 @@ class Parts:
 
 @dataclass(frozen=True)
 class PairParts:
-    """What the sweep of a pair is made of; see `Parts` and `Body`.
+    """The parts of the sweep of a pair; see `Parts` and `Body`.
 
     Args:
         load_first: `load_first(words)`, the arguments of the first kernel.
-        load_second: the same of the second.
+        load_second: the same for the second.
         point: `point(words, slab, step, row, column)`.
-        enter: `enter(args, p, steps)`, the arguments of the first kernel, before a march of so many steps.
+        enter: `enter(args, p, steps)`, the arguments of the first kernel, before a march of `steps` steps.
         advance: `advance(args, left)`, the same one step on.
         at: `at(args, p)`, the arguments of the second kernel at a point.
-        make: `make(place)`, what a thread keeps of the intermediates.
-        leave: `leave(state, parity)`, end the step of a plane.
+        make: `make(place)`, the state of a thread for the intermediates.
+        leave: `leave(state, parity)`, ends the step of a plane.
         seen: `seen(args, state, parity)`, arguments with the intermediates in them.
-        first: `first(total, p, args)`, run the first kernel at all points of a thread.
-        second: `second(total, p, args, column)`, run the second at those that are not on the border of the tile.
+        first: `first(total, p, args)`, runs the first kernel at all points of a thread.
+        second: `second(total, p, args, column)`, runs the second at those that are not on the border of the tile.
     """
 
     load_first: Any
@@ -100,8 +100,8 @@ def sweep(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, 
     Args:
         cuda: numba-cuda, or its simulator.
         inlined: decorator of the functions that it calls.
-        shape: of the launch.
-        parts: see above.
+        shape: shape of the launch.
+        parts: parts of the sweep.
         marching: whether elements are held along the march.
     """
     walk = _marching if marching else _stepping
@@ -167,7 +167,7 @@ def sweep_pair(cuda: Any, shape: Shape, parts: PairParts) -> Any:
 
 
 def _column(inlined: Callable[[Any], Any], one: Any) -> Any:
-    """A thread that has one column."""
+    """A thread with one column."""
 
     @inlined
     def column(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
@@ -177,7 +177,7 @@ def _column(inlined: Callable[[Any], Any], one: Any) -> Any:
 
 
 def _columns(inlined: Callable[[Any], Any], shape: Shape, several: Any, one: Any) -> Any:
-    """A thread that has several columns, at once where all are in the box, else one after the other."""
+    """A thread with several columns, run together if all are in the box, else one after the other."""
     width, last = shape.x, (shape.lanes - 1) * shape.x
 
     @inlined
@@ -193,7 +193,7 @@ def _columns(inlined: Callable[[Any], Any], shape: Shape, several: Any, one: Any
 
 
 def _marching(inlined: Callable[[Any], Any], point: Any, body: Body) -> Any:
-    """How a thread walks along the march, holding elements."""
+    """The walk of a thread along the march, holding elements."""
     enter, advance, run = body.enter, body.advance, body.run
 
     @inlined
@@ -208,7 +208,7 @@ def _marching(inlined: Callable[[Any], Any], point: Any, body: Body) -> Any:
 
 
 def _stepping(inlined: Callable[[Any], Any], point: Any, body: Body) -> Any:
-    """How a thread walks along the march, looking at each point anew."""
+    """The walk of a thread along the march, computing each point anew."""
     at, run = body.at, body.run
 
     @inlined

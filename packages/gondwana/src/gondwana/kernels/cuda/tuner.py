@@ -1,7 +1,7 @@
-"""Which shape a launch has: a guess, or for sweeps over large domains what a trial on the device finds best.
+"""The shape of a launch: a guess, or for sweeps over large domains the best result of a trial on the device.
 
 A trial launches the kernel with the arguments of its first call, again and again: so only kernels are tried whose
-results that does not change. What it finds is kept on disk, for the device and for domains of about that size.
+results that does not change. The best shape is kept on disk, for the device and for domains of about that size.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from gondwana.kernels.trials import measured, recorded
 from gondwana.kernels.variant import Variant
 
 VARIABLE = "GONDWANA_TUNE"
-"""Environment variable: 0 keeps launches to the guess."""
+"""Environment variable: 0 restricts launches to the guess."""
 
 LEAST = 1 << 20
-"""Points of a domain that are worth a trial."""
+"""Points of the smallest domain that is worth a trial."""
 
 Choices = Sequence[dict[str, Any]]
 
@@ -79,11 +79,11 @@ def tuned(
     """Return the version of a kernel that is fastest on its device: from a record, or by a trial now. Local; blocks.
 
     Args:
-        loaded: the version that was guessed.
-        version: returns that of any shape.
-        key: names the kernel and its variant.
+        loaded: the guessed version.
+        version: returns the version of any shape.
+        key: name of the kernel and its variant.
         box: the table of boxes, their number and points (see `Loaded.table`).
-        extents: of the domain, in the order of loops.
+        extents: extents of the domain, in the order of loops.
         data: the arguments.
         pair: whether it is a fused pair.
     """
@@ -105,7 +105,7 @@ def tuned(
 
 
 def _worth_a_trial(loaded: Loaded, points: int) -> bool:
-    """Whether a trial can be made without a trace, and pays."""
+    """Whether a trial is possible without a trace, and pays."""
     if points < LEAST or loaded.result or is_capturing() or os.environ.get(VARIABLE, "") == "0":
         return False
     repeatable = all(f.bounded and not (f.written and f.read) for f in loaded.footprints.values())
@@ -131,7 +131,7 @@ def _best(
 
 
 def _candidates(best: Shape, choices: Choices, extents: tuple[int, ...], *, pair: bool) -> Iterator[Shape]:
-    """The shapes that differ from the best so far as the choices say, and are possible."""
+    """The possible shapes that differ from the best so far by one of the choices."""
     for choice in choices:
         shape = replace(best, **choice)
         whole = shape.threads * max(1, shape.resident) <= 2048 and (len(extents) > 2 or shape.y == 1)
@@ -140,5 +140,5 @@ def _candidates(best: Shape, choices: Choices, extents: tuple[int, ...], *, pair
 
 
 def _fits(shape: Shape, extents: tuple[int, ...]) -> bool:
-    """Whether the tiles of a fused pair are not larger than a box and its border."""
+    """Whether the tiles of a fused pair fit a box and its border."""
     return extents[-1] >= shape.x * shape.lanes - 2 and extents[-2] >= shape.y - 2

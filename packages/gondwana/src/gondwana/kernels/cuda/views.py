@@ -1,8 +1,8 @@
-"""How a kernel on a device sees arrays: what it needs again in the next plane stays in registers.
+"""Arrays in a kernel on a device: elements needed again in the next plane stay in registers.
 
 A thread walks along one axis, the march. A `ColumnType` is an array as such a thread sees it at one point: the address
 of the element there, and the elements at some offsets (`held`), kept as values. One step of the march moves each held
-element to the offset at which it is now seen, and loads only those that were not held before. Loads and stores at
+element to its new offset, and loads only those that were not held before. Loads and stores at
 other offsets go to memory at the address of the point plus a constant.
 """
 
@@ -27,13 +27,13 @@ _GLOBAL = 1
 
 @dataclass(frozen=True)
 class Access:
-    """How the elements of one array are reached.
+    """The way to reach the elements of one array.
 
     Args:
         held: offsets whose elements are kept in registers.
-        ahead: how many of the last planes of `held` are loaded before their time.
-        constant: no thread writes the array while the kernel runs.
-        streamed: what is stored will not be read again soon, and need not stay in the cache.
+        ahead: number of the last planes of `held` that are loaded before their time.
+        constant: whether no thread writes the array while the kernel runs.
+        streamed: whether stored elements will not be read again soon, and need not stay in the cache.
     """
 
     held: tuple[Offset, ...] = ()
@@ -52,11 +52,11 @@ class ColumnType(ElementsType):
         super().__init__(str(view), view, access)
 
     def view_in(self, builder: Any, value: Any) -> Any:
-        """The array that a value of this type is about."""
+        """The array that a value of this type belongs to."""
         return builder.extract_value(value, 0)
 
     def has_place(self, ndim: int) -> bool:
-        """Whether it knows the address of the element at the index point of a kernel of so many axes."""
+        """Whether it knows the address of the element at the index point of a kernel of `ndim` axes."""
         return self.view.ndim == ndim and not self.view.scaled
 
 
@@ -132,7 +132,7 @@ def neighbour(context: Any, builder: Any, column: ColumnType, value: Any, offset
 
 
 def at_point(context: Any, builder: Any, column: ColumnType, view: Any, point: PointType, at: Any) -> Any:
-    """A column of an array at a point, nothing held yet."""
+    """A column of an array at a point, without held elements yet."""
     value = ir.Constant(context.get_value_type(column), ir.Undefined)
     value = builder.insert_value(value, view, 0)
     if not column.has_place(point.ndim):
@@ -142,7 +142,7 @@ def at_point(context: Any, builder: Any, column: ColumnType, view: Any, point: P
 
 
 def filled(context: Any, builder: Any, column: ColumnType, value: Any, march: Offset, steps: Any) -> Any:
-    """A column with what the first of `steps` steps of a march takes over: held elements that it does not load."""
+    """A column with the held elements that the first of `steps` steps of a march takes over and does not load."""
     for i, offset in enumerate(column.access.held):
         if _plus(offset, march, -1) in column.access.held:
             loaded = _loaded_ahead(context, builder, column, value, offset, march, steps)
@@ -174,7 +174,7 @@ def _loaded_ahead(
 ) -> Any:
     """Load a held element at a point after which `left` steps follow.
 
-    What no step will need may lie outside of the array: then it is any element of the same column.
+    An element that no step will need may lie outside of the array: then another one of the same column is loaded.
     """
     access, axis = column.access, march.index(1)
     foot = _plus(offset, march, -offset[axis])

@@ -1,4 +1,4 @@
-"""What the compiler makes of kernels and functions: LLVM IR, assembly, PTX, and figures of their loops."""
+"""The compiler's output for kernels and functions: LLVM IR, assembly, PTX, and figures of their loops."""
 
 from gondwana.kernels.inspection.assembly import Registers as Registers
 from gondwana.kernels.inspection.inspection import Inspection as Inspection

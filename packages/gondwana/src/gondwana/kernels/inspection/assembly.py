@@ -1,4 +1,4 @@
-"""The innermost loops in assembly: registers and stack in that of x86-64 and AArch64, all of a loop in NVIDIA's PTX."""
+"""The innermost loops in assembly: registers and stack for x86-64 and AArch64, all figures for NVIDIA's PTX."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _DECLARED = re.compile(r"^\s*\.reg \.(\w+)\s+%\w+<(\d+)>;", re.MULTILINE)
 
 
 class Registers(NamedTuple):
-    """What a loop takes of the processor.
+    """The registers and instructions of a loop.
 
     Attributes:
-        vector: different vector registers.
-        kind: name of the widest of them: xmm, ymm, zmm, v, z; "" if there is none.
-        stack: instructions that use the stack, where values lie for which no register was left.
-        instructions: in all.
+        vector: number of different vector registers.
+        kind: name of the widest of them: xmm, ymm, zmm, v, z; "" without any.
+        stack: number of instructions that use the stack, for values that found no register.
+        instructions: number of all instructions.
     """
 
     vector: int
@@ -38,7 +38,7 @@ class Registers(NamedTuple):
 
 
 def registers(text: str) -> Registers | None:
-    """Return what the loop with the most vector registers takes; None if there is no loop. Local.
+    """Return the figures of the loop with the most vector registers; None without a loop. Local.
 
     Args:
         text: the assembly.
@@ -61,9 +61,9 @@ def ptx_loops(text: str) -> list[Loop]:
 
 
 def ptx_registers(text: str) -> dict[str, int]:
-    """Return how many registers PTX names of each type. Local.
+    """Return the number of registers that PTX names of each type. Local.
 
-    The device's assembler shares them out: a kernel takes fewer.
+    The device's assembler shares them between values: a kernel takes fewer.
 
     Example:
         >>> from gondwana.kernels.inspection.assembly import ptx_registers
@@ -74,7 +74,7 @@ def ptx_registers(text: str) -> dict[str, int]:
 
 
 def _innermost(lines: list[str]) -> list[list[str]]:
-    """The lines from a label to a jump back to it, where no other such pair is between."""
+    """The lines from a label to a jump back to it, with no other such pair between."""
     labels = {found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))}
     pairs = [
         (labels[found[1]], number)
@@ -100,7 +100,7 @@ def _described(body: list[str]) -> Registers:
 
 
 def _blocks(text: str) -> dict[str, list[str]]:
-    """The instructions of each basic block by its label; those without get one."""
+    """The instructions of each basic block by its label; blocks without one get one."""
     parts = _PTX_LABEL.split(text)
     blocks: dict[str, list[str]] = {}
     for label, body in zip(["", *parts[1::2]], parts[::2], strict=True):

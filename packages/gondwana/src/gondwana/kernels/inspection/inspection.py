@@ -1,4 +1,4 @@
-"""`gw.inspect`: what the compiler makes of a kernel or a function, as text, in figures, and as a summary for people."""
+"""`gw.inspect`: the compiler's output for a kernel or a function, as text, in figures, and as a summary for people."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Capability = tuple[int, int]
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of memory for each point of a kernel, if caches hold all that is used again.
+    """Bytes of memory for each point of a kernel, if caches hold everything that is used again.
 
     Attributes:
-        read: of the arrays that it reads, each once.
-        written: of the arrays that it writes.
+        read: bytes of the arrays that it reads, each once.
+        written: bytes of the arrays that it writes.
     """
 
     read: int
@@ -44,19 +44,19 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What the compiler made of a kernel or a function; `str()` is a summary.
+    """The compiler's output for a kernel or a function; `str()` is a summary.
 
     Attributes:
-        name: of the function.
-        target: what the code is for: LLVM's name of this processor, or that of a GPU, such as "sm_90".
+        name: name of the function.
+        target: LLVM's name of this processor, or that of a GPU, such as "sm_90".
         llvm: LLVM's intermediate representation after its optimisations; "" for a GPU.
         asm: assembly of this processor; "" for a GPU.
         ptx: assembly of NVIDIA's GPUs; "" for the host.
         loop: the innermost loop that does most of the work; None if no loop uses memory.
         traffic: bytes of a point; None for a function of `gw.jit`, or if accesses depend on data.
-        registers: that the loop takes on the host; None on a GPU, and without a loop.
+        registers: registers of the loop on the host; None on a GPU, and without a loop.
         declared: registers that the PTX names, by type; empty for the host.
-        resources: of a thread, as the driver reports them; None for the host, and if there is no such GPU.
+        resources: resources of a thread, as the driver reports them; None for the host, and without such a GPU.
     """
 
     name: str
@@ -82,16 +82,16 @@ def inspect(
     Nothing is read from or written to the arguments, and the cache of machine code is not used.
 
     Args:
-        function: what `gw.foreach`, `gw.reduce` or `gw.jit` decorates.
-        *args: as for a call: for a kernel the domain and what it takes after the point. Code is for where the arrays
-            lie.
+        function: a kernel of `gw.foreach` or `gw.reduce`, or a function of `gw.jit`.
+        *args: as for a call: for a kernel the domain and its arguments after the point. The place of the arrays decides
+            the target of the code.
         capability: compute capability of a GPU, such as (9, 0): compile a kernel for it, wherever the arrays lie. No
             GPU is needed.
         **kwargs: the same by name.
 
     Raises:
-        UsageError: it is not such a function, or a GPU is asked for where there is no code for one.
-        KernelError: it does not compile for these arguments.
+        UsageError: the function is none of these, or the code is wanted for a GPU that cannot run it.
+        KernelError: the function does not compile for these arguments.
 
     Example:
         >>> import gondwana as gw
@@ -187,7 +187,7 @@ def _on_gpu(kernel: Kernel, variant: Variant, domain: IndexSet, capability: Capa
 
 
 def _resources(code: bytes, symbol: str, capability: Capability) -> EntryFacts | None:
-    """What the driver of the first GPU reports of a kernel, if it is one of this capability."""
+    """The resources that the driver of the first GPU reports for a kernel, if the GPU has this capability."""
     try:
         found = device(0) if device_count() else None
     except UsageError:  # CUDA cannot be used here

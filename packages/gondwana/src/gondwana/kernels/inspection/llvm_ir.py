@@ -40,7 +40,7 @@ def loops(text: str) -> list[Loop]:
     """Return the innermost loops of all functions of a module. Local.
 
     Args:
-        text: the module, optimised.
+        text: the optimised module.
     """
     return [loop for function in _FUNCTION.findall(text) for loop in _loops_of(function)]
 
@@ -81,7 +81,7 @@ def _described(bodies: Sequence[str]) -> Loop:
 
 
 def _access(line: str) -> tuple[str, int, int] | None:
-    """Whether an instruction loads or stores, how many elements, and the bytes of one."""
+    """Whether an instruction loads or stores, the number of elements, and the bytes of one."""
     masked = _MASKED.search(line)
     if masked is not None:
         kind = "load" if masked[1] in ("load", "gather", "expandload") else "store"
@@ -111,7 +111,7 @@ def _is_call(name: str) -> bool:
 
 
 def _points(body: str) -> int:
-    """By how much an iteration moves on the counter that ends the loop; 0 if that is not seen."""
+    """The step of the counter that ends the loop; 0 if unknown."""
     counters = set(_PHI.findall(body))
     steps = {}
     for result, counter, step in _STEP.findall(body):

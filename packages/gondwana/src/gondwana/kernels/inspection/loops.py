@@ -1,4 +1,4 @@
-"""The innermost loops of compiled code, whatever text it is in."""
+"""The innermost loops of compiled code, in any form of text."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Graph: TypeAlias = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Loop:
-    """An innermost loop: what one iteration of the compiled code does.
+    """An innermost loop: the work of one iteration of the compiled code.
 
     Attributes:
-        points: how many iterations of the source it does at once; 0 if unknown.
-        width: elements of its widest vector, 1 if it has none.
+        points: number of iterations of the source that it does at once; 0 if unknown.
+        width: number of elements of its widest vector, 1 without vectors.
         loads: elements loaded from memory.
         stores: elements stored.
         loaded: bytes loaded.
         stored: bytes stored.
         flops: floating-point operations; a fused multiply-add counts as two.
-        calls: functions that it calls.
+        calls: names of the functions that it calls.
     """
 
     points: int
@@ -41,9 +41,9 @@ class Loop:
 
 
 def main_loop(loops: Sequence[Loop]) -> Loop | None:
-    """Return the loop that does most of the work: of those that use memory the one with the widest vectors. Local.
+    """Return the loop that does most of the work: the one with the widest vectors among those that use memory. Local.
 
-    The others do what is left where the number of points is no multiple of a vector.
+    The others handle the rest if the number of points is not a multiple of a vector.
     """
     working = [loop for loop in loops if loop.loads or loop.stores]
     return max(working, key=lambda loop: (loop.width, loop.loads + loop.stores), default=None)
@@ -62,7 +62,7 @@ def innermost(graph: Graph) -> list[frozenset[str]]:
 
 
 def _natural_loops(graph: Graph) -> dict[str, frozenset[str]]:
-    """For each block that a later one goes back to, the blocks between."""
+    """For each block that a later one jumps back to, the blocks between."""
     dominators = _dominators(graph)
     before = _predecessors(graph)
     loops: dict[str, frozenset[str]] = {}
@@ -93,7 +93,7 @@ def _predecessors(graph: Graph) -> dict[str, list[str]]:
 
 
 def _dominators(graph: Graph) -> dict[str, set[str]]:
-    """For each block that is reached, those through which every way to it leads."""
+    """For each reachable block, the blocks on every path to it."""
     entry = next(iter(graph))
     reached = _reached(graph, entry)
     before = _predecessors(graph)

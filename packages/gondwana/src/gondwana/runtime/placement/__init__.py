@@ -1,1 +1,1 @@
-"""Which cores the threads of a rank run on: what a host has, who gets what, and how it is reported."""
+"""Which cores the threads of a rank run on: the cores of a host, their distribution, and its report."""

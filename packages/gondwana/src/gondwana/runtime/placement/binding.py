@@ -1,4 +1,4 @@
-"""Who gets which cores: those of a host are dealt to the threads of its ranks, and each rank binds itself to them."""
+"""Distribution of cores: those of a host are dealt to the threads of its ranks, and each rank binds itself to them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gondwana.runtime.placement import topology
 from gondwana.runtime.placement.topology import Topology
 
 VARIABLE = "GONDWANA_BIND"
-"""Says how ranks bind themselves; `gondwana run --bind` sets it."""
+"""Name of the variable that says how ranks bind themselves; `gondwana run --bind` sets it."""
 
 Place: TypeAlias = tuple[frozenset[int], ...]
 """For each thread of a rank the hardware threads that it may use."""
 
 
 class Bind(enum.StrEnum):
-    """What the threads of a rank are bound to."""
+    """The unit that the threads of a rank are bound to."""
 
     core = "core"
     socket = "socket"
@@ -39,9 +39,9 @@ def deal(host: Topology, bind: Bind, ranks: int, threads: int) -> tuple[Place, .
 
     Args:
         host: the cores that the job may use.
-        bind: what to.
-        ranks: how many on this host.
-        threads: of each rank.
+        bind: the unit to bind to.
+        ranks: number of ranks on this host.
+        threads: threads of each rank.
 
     Raises:
         UsageError: the host has too few cores, or does not say which of them share a socket or a NUMA domain.
@@ -92,7 +92,7 @@ def apply(threads: int) -> None:
     """Bind this process as `VARIABLE` says. Local, before the program starts.
 
     Args:
-        threads: of this rank.
+        threads: threads of this rank.
 
     Raises:
         UsageError: as `deal`; the variable has another value; or the launcher does not number the ranks of a host.

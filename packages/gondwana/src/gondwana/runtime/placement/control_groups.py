@@ -40,12 +40,12 @@ def processors() -> int | None:
 
 
 def _settings(controller: str, unified: str, own: str) -> Iterator[str]:
-    """The texts of a setting in all groups of this process, "" where it is not; of several files, with blanks between.
+    """The texts of a setting in all groups of this process, "" where it is missing; several files are joined by blanks.
 
     Args:
-        controller: whose setting it is.
+        controller: controller that has the setting.
         unified: the file in version 2.
-        own: the files in version 1, with blanks between.
+        own: the files in version 1, separated by blanks.
     """
     for hierarchy, group in _memberships():
         if hierarchy == "":

@@ -1,4 +1,4 @@
-"""Where the ranks of this job are, as `gondwana run --bind` prints it and results have it."""
+"""The places of the ranks of this job, as `gondwana run --bind` prints them and results record them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gondwana.runtime.files import text_of
 from gondwana.runtime.placement import binding, topology
 
 MOST = 64
-"""Ranks that the printed table has at most."""
+"""The most ranks in the printed table."""
 
 
 @dataclass(frozen=True)
 class Seat:
-    """Where a rank is.
+    """The place of a rank.
 
     Args:
-        host: the name of its host.
-        machine: names the machine, of which containers and network namespaces may make several hosts.
+        host: name of its host.
+        machine: identity of the machine; containers and network namespaces may make several hosts of one machine.
         cores: the hardware threads that it may use.
     """
 
@@ -38,7 +38,7 @@ _seats: list[Seat] = []
 
 
 def own_seat() -> Seat:
-    """Return where this process is. Local."""
+    """Return the place of this process. Local."""
     host = socket.gethostname()
     return Seat(host, text_of("/proc/sys/kernel/random/boot_id", host), cores.own())
 
@@ -65,13 +65,13 @@ def describe(threads: int) -> dict[str, Any] | None:
     """Return the placement of this job for a result; None if this process was not started as a rank. Local.
 
     Args:
-        threads: of each rank.
+        threads: threads of each rank.
 
     Returns:
         `pattern`: threads of a rank x ranks of a node (the most, if nodes differ) x nodes, such as "2x4x1".
         `simulated`: whether there are fewer machines than nodes, so that figures say nothing of a network.
-        `bind`: what `gondwana run --bind` was given, or None.
-        `cores`: for each rank those that it may use, as a list of Linux, such as "0-3,8".
+        `bind`: the value given to `gondwana run --bind`, or None.
+        `cores`: for each rank the cores that it may use, as a list of Linux, such as "0-3,8".
     """
     if not _seats:
         return None
@@ -86,10 +86,10 @@ def describe(threads: int) -> dict[str, Any] | None:
 
 
 def table(threads: int) -> str:
-    """Return a line with the pattern and one for each rank; for the first `MOST` of them. Local, on a rank.
+    """Return a line with the pattern and one for each rank, for the first `MOST` ranks. Local, on a rank.
 
     Args:
-        threads: of each rank.
+        threads: threads of each rank.
     """
     placed = describe(threads)
     assert placed is not None
@@ -109,7 +109,7 @@ def table(threads: int) -> str:
 
 
 def _nodes() -> list[str]:
-    """The names of the nodes of all ranks: of hosts, with a number behind where there are several on one."""
+    """The names of the nodes of all ranks: of hosts, followed by a number if a host has several nodes."""
     ranks = simulated_ranks_per_node()
     if ranks is None:
         return [seat.host for seat in _seats]

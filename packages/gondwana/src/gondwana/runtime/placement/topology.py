@@ -15,9 +15,9 @@ class Core(NamedTuple):
     """A core that may be used.
 
     Args:
-        cpus: its hardware threads that may be used, by Linux's numbers, ascending.
-        socket: the number of its socket; None: the host does not say.
-        numa: the number of its NUMA domain; None: the host does not say.
+        cpus: its usable hardware threads, by Linux's numbers, ascending.
+        socket: number of its socket; None if the host does not say.
+        numa: number of its NUMA domain; None if the host does not say.
     """
 
     cpus: tuple[int, ...]
@@ -26,7 +26,7 @@ class Core(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """The cores that may be used; those of a socket follow each other, and in it those of a NUMA domain."""
+    """The cores that may be used, grouped by socket, and within a socket by NUMA domain."""
 
     cores: tuple[Core, ...]
 
@@ -50,7 +50,7 @@ def read(allowed: Collection[int], system: Path = SYSTEM) -> Topology:
 
 
 def parse(text: str) -> frozenset[int]:
-    """Return the numbers that a list of Linux has. Local.
+    """Return the numbers in a list of Linux. Local.
 
     Example:
         >>> sorted(parse("0-2,8"))
@@ -61,7 +61,7 @@ def parse(text: str) -> frozenset[int]:
 
 
 def shown(cpus: Collection[int]) -> str:
-    """Return numbers as a list of Linux, in which neighbours are joined. Local.
+    """Return numbers as a list of Linux, with neighbours joined. Local.
 
     Example:
         >>> shown({8, 2, 1, 0})
@@ -93,7 +93,7 @@ def _domains(system: Path) -> Iterator[tuple[int, frozenset[int]]]:
 
 
 def _siblings(system: Path, cpu: int) -> frozenset[int]:
-    """The hardware threads of the core of `cpu`: itself alone where the host does not say."""
+    """The hardware threads of the core of `cpu`: only itself if the host does not say."""
     return parse(text_of(system / f"cpu/cpu{cpu}/topology/thread_siblings_list")) | {cpu}
 
 

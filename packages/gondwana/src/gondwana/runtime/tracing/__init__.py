@@ -1,4 +1,4 @@
-"""Traces: what each rank does and when, recorded in files while it runs. `gondwana.traces` makes one file of them.
+"""Traces: the acts of each rank and their times, recorded in files while it runs, joined by `gondwana.traces`.
 
 Whether a process records is decided when it imports this package, by the environment variable GONDWANA_TRACE. Without
 it decorators return what they decorate, so that programs pay nothing.

@@ -1,4 +1,4 @@
-"""The clocks of ranks on different hosts, brought together: what to add to one so that it shows the time of another."""
+"""The clocks of ranks on different hosts: the offset to add to one so that it shows the time of another."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ TAG = 30_001
 
 
 class Clock(NamedTuple):
-    """How a clock relates to that of rank 0.
+    """The relation of a clock to that of rank 0.
 
     Attributes:
-        offset: to be added to it [ns].
-        error: the most by which that is wrong [ns], as long as both run at one speed.
+        offset: time to add to it [ns].
+        error: largest error of the offset [ns], as long as both clocks run at the same speed.
     """
 
     offset: int
@@ -30,19 +30,19 @@ SAME = Clock(0, 0)
 
 
 def host() -> str:
-    """Return what exactly the processes with one clock have in common: the start of the system that they run on."""
+    """Return an identity shared by exactly the processes with the same clock: that of the start of their system."""
     return text_of("/proc/sys/kernel/random/boot_id")
 
 
 def estimate(ask: Callable[[], int], rounds: int = ROUNDS, now: Callable[[], int] = time.monotonic_ns) -> Clock:
-    """Compare the clock of this process with another one. Local, but for what `ask` does.
+    """Compare the clock of this process with another one. Local, except for what `ask` does.
 
-    The other clock was read somewhere between question and answer: taking the middle is wrong by at most half of that
-    time, and the shortest of all rounds says most.
+    The other clock was read between question and answer. Assuming half-way is wrong by at most half of that
+    time, and the shortest round is the most accurate.
 
     Args:
-        ask: has the other process read its clock, and returns that [ns].
-        rounds: how often it is asked.
+        ask: has the other process read its clock, and returns its value [ns].
+        rounds: number of questions.
         now: reads the clock of this process [ns].
     """
     best = None
@@ -59,11 +59,11 @@ def estimate(ask: Callable[[], int], rounds: int = ROUNDS, now: Callable[[], int
 def align(comm: Any, where: str) -> Clock:
     """Return how the clock of this rank relates to that of rank 0. Collective over comm; blocks.
 
-    The first rank of each host but that of rank 0 asks rank 0 in turn; the others of its host have the same clock.
+    The first rank of each host but that of rank 0 compares with rank 0, one after the other; the rest take its result.
 
     Args:
         comm: the communicator of all ranks.
-        where: names the clock of this rank: see `host`.
+        where: identity of the clock of this rank: see `host`.
     """
     hosts = comm.allgather(where)
     asking = [rank for rank in range(comm.size) if hosts.index(hosts[rank]) == rank and hosts[rank] != hosts[0]]

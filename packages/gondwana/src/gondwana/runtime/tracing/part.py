@@ -1,6 +1,6 @@
-"""The part of a trace that one rank writes: a file of fixed size that it has mapped, and one of names.
+"""The part of a trace that one rank writes: a mapped file of fixed size, and a file of names.
 
-The kernel keeps what was written, however the rank ends. Words have 64 bits. First come the words of the head, then
+The kernel keeps the written data, however the rank ends. Words have 64 bits. First come the words of the head, then
 four words for each rank of the job, then a word for each plan of copies, then the records of Python and of compiled
 code, of five words each.
 """
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 VARIABLE = "GONDWANA_TRACE"
-"""Names the file of the trace: with it, ranks record."""
+"""Name of the variable with the file of the trace; if it is set, ranks record."""
 CAPACITY = "GONDWANA_TRACE_EVENTS"
-"""Sets how many records a rank keeps."""
+"""Name of the variable with the number of records that a rank keeps."""
 DEFAULT_CAPACITY = 1 << 18
 LARGEST_CAPACITY = 1 << 26
 PARTS = ".parts"
-"""What follows the name of the trace in that of the folder with the parts."""
+"""Suffix of the name of the trace in that of the folder with the parts."""
 
 MAGIC = 0x474F_4E44_5452_0001
 (
     FORMAT, RANK, RANKS, ROOM, BORN, ENDED, OFFSET, OFFSET_ERROR, LOST, COMPILED, COMPILED_AT, PROCESS,
 ) = range(12)  # fmt: skip
-"""Words of the head: the format, the rank, all ranks, records that have room in each half, when the process started and
-left [ns of its clock, 0: it has not], what to add to its clock and the error of that [ns], records without room in the
-first half, records of compiled code (also those without room), where these begin [bytes], the number of the process."""
+"""Words of the head: the format, the rank, the number of ranks, the capacity of each half in records, when the process
+started and left [ns of its clock, 0: it has not], the offset of its clock and its error [ns], lost records of the
+first half, records of compiled code (also lost ones), where these begin [bytes], the number of the process."""
 HEAD = 64
 """Words of the head."""
 
 SENT_BYTES, SENT, FETCHED_BYTES, FETCHED = range(4)
-"""Words of a rank: bytes and messages that this rank sent there, and that it read from there."""
+"""Words of a rank: bytes and messages that this rank sent to it, and that this rank read from it."""
 PEER = 4
 PLANS = 4096
-"""Plans of copies that have a word."""
+"""The most plans of copies that have a word."""
 
 BEGIN, LENGTH, NAME, TRACK, VALUE = range(5)
-"""Words of a record: when it begins and its length [ns], what it is, on which track, and a number."""
+"""Words of a record: when it begins and its length [ns], the number of its name, its track, and a number."""
 RECORD = 5
 _WORD = 8
 
@@ -64,13 +64,13 @@ COMPILED_SPANS = {
     -7: ("gw.sendrecv", "message"),
     -8: ("gw.wait_all", "message"),
 }
-"""Name and category of what compiled code records; the numbers are in the machine code on the disk."""
+"""Name and category of the records of compiled code; the numbers are in the machine code on the disk."""
 SIGNAL_WAIT, BARRIER, BCAST, ALLREDUCE, SEND, RECV, SENDRECV, WAIT_ALL = COMPILED_SPANS
 
 _LARGEST = 1 << 40
-"""Bytes of a file."""
+"""The most bytes of a file."""
 _LATEST = 1 << 60
-"""Any time [ns]."""
+"""Upper limit of times [ns]."""
 
 Words: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -79,8 +79,8 @@ class Layout(NamedTuple):
     """Where the regions of a part begin, counted in words.
 
     Args:
-        ranks: for which there is room.
-        room: records that have room in each half.
+        ranks: number of ranks that have words.
+        room: capacity of each half in records.
     """
 
     ranks: int
@@ -98,20 +98,20 @@ class Layout(NamedTuple):
 
     @property
     def compiled(self) -> int:
-        """Where those of compiled code begin."""
+        """Where the records of compiled code begin."""
         return self.records + RECORD * self.room
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all."""
+        """Bytes of the whole part."""
         return _WORD * (self.compiled + RECORD * self.room)
 
 
 def create(folder: Path, rank: int, layout: Layout) -> tuple[mmap.mmap, TextIO]:
-    """Make both files of a rank, with all the room on the disk that the records need. Local.
+    """Make both files of a rank, with disk space for all records. Local.
 
     Raises:
-        OSError: they cannot be made there.
+        OSError: the files cannot be made there.
 
     Returns:
         The memory of the records, and the file of names.
@@ -119,7 +119,7 @@ def create(folder: Path, rank: int, layout: Layout) -> tuple[mmap.mmap, TextIO]:
     folder.mkdir(mode=0o700, exist_ok=True)
     there = folder.lstat()
     if there.st_uid != os.geteuid() or not stat.S_ISDIR(there.st_mode):
-        # Whoever has made it could have files of this user overwritten.
+        # The owner of the folder could have files of this user overwritten.
         raise PermissionError(errno.EPERM, f"{folder} is there and belongs to another user")
     records, lines = (_new(path) for path in names(folder, rank))
     try:
@@ -130,7 +130,7 @@ def create(folder: Path, rank: int, layout: Layout) -> tuple[mmap.mmap, TextIO]:
 
 
 def _new(path: Path) -> int:
-    path.unlink(missing_ok=True)  # who reads the one of an earlier job keeps it
+    path.unlink(missing_ok=True)  # a reader of an earlier job's file keeps that
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 
@@ -140,7 +140,7 @@ def names(folder: Path, rank: int) -> tuple[Path, Path]:
 
 
 def _reserve(descriptor: int, nbytes: int) -> None:
-    """Allocate the file on the disk: a page that found no room later would end the rank by a signal."""
+    """Allocate the file on the disk: a page without space later would end the rank by a signal."""
     try:
         os.posix_fallocate(descriptor, 0, nbytes)
     except OSError as error:
@@ -150,15 +150,15 @@ def _reserve(descriptor: int, nbytes: int) -> None:
 
 
 class Part(NamedTuple):
-    """What a rank has recorded, read from its files.
+    """The records of a rank, read from its files.
 
     Attributes:
-        head: its words.
+        head: words of the head.
         peers: four words for each rank: see `SENT_BYTES`.
-        rounds: that each plan of copies has begun.
-        records: a row each, those of compiled code last.
-        about: the lines of its other file: names, plans, tracks, and who it is.
-        lost: records that had no room.
+        rounds: number of rounds begun, for each plan of copies.
+        records: one row each, those of compiled code last.
+        about: lines of its other file: names, plans, tracks, and the identity of the rank.
+        lost: number of records that did not fit.
     """
 
     head: Words
@@ -175,7 +175,7 @@ class Part(NamedTuple):
 
     @property
     def end(self) -> int:
-        """When it had finished, or what it recorded last [ns of its own clock]."""
+        """When it had finished, or the end of its last record [ns of its own clock]."""
         if self.head[ENDED]:
             return int(self.head[ENDED])
         return max(self.begin, int((self.records[:, BEGIN] + self.records[:, LENGTH]).max(initial=0)))
@@ -187,11 +187,11 @@ class Part(NamedTuple):
 
 
 def read(folder: Path, rank: int) -> Part | None:
-    """Return the part of a rank, None if there is none, or none that can be read. Local.
+    """Return the part of a rank, None if it is missing or unreadable. Local.
 
-    Records that no rank can have written are left out, and so are lines.
+    Records and lines that no rank can have written are left out.
     """
-    import numpy as np  # only to read: what records, and `gondwana run`, do without
+    import numpy as np  # only to read: recording, and `gondwana run`, do without it
 
     try:
         with open_file(names(folder, rank)[0], "", _LARGEST) as file:
@@ -232,7 +232,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def remove(folder: Path) -> None:
-    """Remove all parts, and their folder if nothing else is in it. Local."""
+    """Remove all parts, and their folder if it is then empty. Local."""
     for pattern in ("*.records", "*.names"):
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)

@@ -21,14 +21,14 @@ from gondwana.runtime import files, launcher, rank_words
 from gondwana.runtime.tracing import clocks, part
 
 NONE = -1
-"""The number of a record that has none."""
+"""The number of a record without one."""
 PROGRAM = 0
 """The track of the program itself."""
 
 _MOST_NAMES = 1 << 16
 _OTHERS = "other spans"
 _MOST_RANKS = 1 << 12
-"""Ranks for which there is room where the launcher does not say how many it has started."""
+"""Number of ranks to reserve space for if the launcher does not say how many it has started."""
 _RECORD = struct.Struct(f"{part.RECORD}q")
 _WORD = 8
 
@@ -40,19 +40,19 @@ def _nowhere() -> tuple[int, int]:
 
 
 class Recorder:
-    """What one rank records. Local. Any thread may call it.
+    """The recorder of one rank. Local. Any thread may call it.
 
     Args:
-        file: of the trace.
-        launch: how this process was started.
-        room: records that have room.
-        problem: why nothing can be recorded, if that is known.
+        file: file of the trace.
+        launch: launch of this process; None without a launcher.
+        room: capacity in records.
+        problem: reason why nothing can be recorded, if known already.
 
     Attributes:
         active: whether it records: not in a process that a rank has forked, and not after the end.
-        problem: why it cannot, for when the job starts.
-        last_actions: what is called before the end.
-        place: returns how many callbacks the calling thread is in, and a number of the strand of tasks that it runs, 0
+        problem: reason why it cannot record, reported when the job starts.
+        last_actions: functions to call before the end.
+        place: returns the number of callbacks that the calling thread is in, and the number of its strand of tasks, 0
             for none.
     """
 
@@ -100,7 +100,7 @@ class Recorder:
 
     @property
     def address(self) -> int:
-        """Where compiled code finds the head of the part, or one without room where nothing is recorded."""
+        """Address of the head of the part for compiled code; of a head without capacity if nothing is recorded."""
         return ctypes.addressof(ctypes.c_char.from_buffer(self.memory) if self.active else self._no_part)
 
     def imported(self) -> None:
@@ -114,9 +114,9 @@ class Recorder:
         """Return the number of a name, for records. Local; the first call for a name writes it to the disk.
 
         Args:
-            name: what a viewer shows.
+            name: name shown by a viewer.
             category: one of the few kinds of spans that are summed up.
-            **more: what else belongs to all records of that number; it makes a number of its own.
+            **more: further properties of all records of that number; names that differ in them have different numbers.
         """
         found = None if more else self._known.get((name, category))
         if found is not None:
@@ -137,8 +137,8 @@ class Recorder:
 
         Args:
             begin: when it began, by `now` [ns].
-            number: of its name.
-            value: the bytes that it moved, or the number of the round of a plan.
+            number: number of its name.
+            value: bytes moved, or number of the round of a plan.
         """
         if self.active:
             self.add_at(begin, now() - begin, number, self.track(), value)
@@ -161,11 +161,11 @@ class Recorder:
         return self.track_of(ident, threading.current_thread().name) if found is None else found
 
     def track_of(self, key: int, name: str, *, main: bool = False) -> int:
-        """Return the track of something by a number that is its own. Local.
+        """Return the track of something, by a unique number. Local.
 
         Args:
-            key: names it in this process: of a thread, its identifier.
-            name: what a viewer shows.
+            key: unique number in this process; for a thread, its identifier.
+            name: name shown by a viewer.
             main: whether its spans take time of the program's own thread.
         """
         found = self._tracks.get(key)
@@ -188,7 +188,7 @@ class Recorder:
         self._count(rank, part.SENT_BYTES, nbytes)
 
     def count_fetched(self, rank: int, nbytes: int) -> None:
-        """Count what this rank has read from another one of the world. Local."""
+        """Count bytes that this rank has read from another one of the world. Local."""
         self._count(rank, part.FETCHED_BYTES, nbytes)
 
     def _count(self, rank: int, which: int, nbytes: int) -> None:
@@ -256,7 +256,7 @@ def _born() -> int:
 
 
 def _from_environment() -> Recorder | None:
-    """The recorder that the environment asks for. Processes that this one starts are no ranks, and record nothing."""
+    """The recorder that the environment asks for. Children of this process are not ranks, and record nothing."""
     name, given = os.environ.pop(part.VARIABLE, ""), os.environ.get(part.CAPACITY)
     if not name:
         return None

@@ -1,4 +1,4 @@
-"""Spans: how calls, and blocks of a program, are recorded. What is decorated stays as it is where nothing records."""
+"""Spans: records of calls and of blocks of a program. Decorated functions stay unchanged if nothing records."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ R = TypeVar("R")
 C = TypeVar("C", bound=type)
 
 Name: TypeAlias = str | Callable[..., str]
-"""The name of a span, or what returns it for the arguments of a call."""
+"""The name of a span, or a function that returns it for the arguments of a call."""
 
 Category: TypeAlias = str | Callable[[], str]
-"""One of the few kinds of spans that are summed up, or what returns it."""
+"""One of the few kinds of spans that are summed up, or a function that returns it."""
 
 SPAN = "span"
 """The category of spans of the program's own."""
@@ -31,8 +31,8 @@ def traced(
     """Return a decorator: calls of a function become spans. Local.
 
     Args:
-        category: of the spans.
-        name: of the spans; None: that of the function.
+        category: category of the spans.
+        name: name of the spans; None: the function's.
         size: returns the bytes that a call moves, for its arguments.
     """
 
@@ -46,7 +46,7 @@ def each_method(category: Category) -> Callable[[C], C]:
     """Return a decorator: calls of the public methods of a class become spans. Local.
 
     Args:
-        category: of the spans.
+        category: category of the spans.
     """
 
     def decorate(kind: C) -> C:
@@ -91,11 +91,11 @@ def _recorded(
 
 
 Route: TypeAlias = tuple[int | None, int | None, int]
-"""From which rank of the world data go to which, and how many bytes; None stands for this rank."""
+"""World ranks of the source and the target of a transfer, and its bytes; None stands for this rank."""
 
 
 _counting: set[tuple[int, int, int]] = set()
-"""Threads, with their places, that are inside of a call that is counted: what that sends is a part of it."""
+"""Threads, with their places, that are inside a counted call: messages sent there are part of that call."""
 
 
 def counted(
@@ -104,9 +104,9 @@ def counted(
     """Return a decorator: calls of a function become spans, and the messages that they send are counted. Local.
 
     Args:
-        category: of the spans.
-        route: returns the way of the data for the result of a call and its arguments, None if nothing was sent.
-        name: of the spans; None: that of the function.
+        category: category of the spans.
+        route: returns the route of the data for the result and the arguments of a call, None if nothing was sent.
+        name: name of the spans; None: the function's.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -166,16 +166,16 @@ _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 def span(name: str) -> AbstractContextManager[None]:
-    """Return a context manager: what runs inside of it is a span of that name in the trace of the rank. Local.
+    """Return a context manager: code inside its `with` statement is a span of that name in the rank's trace. Local.
 
     Without a trace (`gondwana run --trace FILE`) it does nothing, and costs a tenth of a microsecond. Use few names
     rather than one for each step: a viewer sums up spans of one name.
 
     Args:
-        name: what a viewer shows.
+        name: name shown by a viewer.
 
     Raises:
-        UsageError: the name is no text, or empty; with and without a trace.
+        UsageError: the name is not a text, or empty; with and without a trace.
 
     Example:
         >>> import gondwana as gw

@@ -1,7 +1,7 @@
 """A connection between the watchdogs of two ranks: mutual authentication first, then messages in JSON.
 
-Until it is authenticated, a connection may be anybody's: every line is bounded in length, and of what it sends only
-three words are parsed. A listening watchdog keeps the connections of the ranks that it expects.
+Until it is authenticated, a connection may be anybody's: every line is bounded in length, and only three words of it
+are parsed. A listening watchdog keeps the connections of the ranks that it expects.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SEND_TIME = 1.0
 """Seconds in which the other side must take a message."""
 
 KEPT_ALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 4}
-"""After so many seconds of silence, between two questions, and questions without an answer, the other host is gone."""
+"""Seconds of silence before a probe, between two probes, and the number of lost probes that mean a dead host."""
 
 SPARE = 64
-"""How many connections may be unauthenticated at a time, beside those of the expected ranks."""
+"""The most unauthenticated connections at a time, beside those of the expected ranks."""
 
 
 class Channel:
@@ -43,8 +43,8 @@ class Channel:
     Both sides prove that they know the secret of the job by the HMAC of two random numbers, one from each side.
 
     Attributes:
-        socket: what to wait for before `receive`.
-        peer: the rank that has made the connection, on the side that has accepted it; None before authentication.
+        socket: socket to wait for before `receive`.
+        peer: on the accepting side, the rank that has made the connection; None before authentication.
         authenticated: whether the other side has proved that it belongs to the job.
     """
 
@@ -53,14 +53,14 @@ class Channel:
 
         Args:
             connected: the socket, which the channel closes.
-            secret: of the job.
-            rank: that of this process if it has made the connection, None if it has accepted it.
+            secret: secret of the job.
+            rank: rank of this process if it has made the connection, None if it has accepted it.
 
         Raises:
             OSError: the other side has closed the connection.
         """
         self.socket = connected
-        if connected.family == socket.AF_INET:  # or nobody would learn of a host that has lost its power
+        if connected.family == socket.AF_INET:  # else a host that loses its power would never be noticed
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for option, value in KEPT_ALIVE.items():
                 connected.setsockopt(socket.IPPROTO_TCP, option, value)
@@ -76,11 +76,11 @@ class Channel:
         self.socket.close()
 
     def authenticate(self, seconds: float) -> None:
-        """Wait until both sides are authenticated. Blocks for so many seconds at most.
+        """Wait until both sides are authenticated. Blocks for at most `seconds`.
 
         Raises:
             OSError: the other side has closed the connection or does not know the secret, or the time is over.
-            ValueError: it has sent something else.
+            ValueError: the other side has sent something else.
         """
         end = time.monotonic() + seconds
         while not self.authenticated:
@@ -92,11 +92,11 @@ class Channel:
         self.socket.setblocking(False)
 
     def receive(self) -> list[Message]:
-        """Return the messages that have arrived; before authentication none. Blocks only if the socket does.
+        """Return the messages that have arrived; none before authentication. Blocks only if the socket does.
 
         Raises:
             OSError: the other side has closed the connection or does not know the secret.
-            ValueError: it has sent something that is no message, or one that is too long.
+            ValueError: the other side has sent something that is not a message, or one that is too long.
         """
         longest = LONGEST_MESSAGE if self.authenticated else LONGEST_RESPONSE
         with contextlib.suppress(BlockingIOError):
@@ -172,7 +172,7 @@ class Channel:
 def accept(listening: socket.socket, expected: Collection[int], secret: bytes, seconds: float) -> list[Channel]:
     """Accept connections until all expected ranks have authenticated themselves, and return theirs. Local.
 
-    Blocks for so many seconds at most. Where there are too many others, the oldest of them is closed.
+    Blocks for at most `seconds`. If there are too many other connections, the oldest of them is closed.
     """
     listening.setblocking(False)
     accepted: dict[int, Channel] = {}

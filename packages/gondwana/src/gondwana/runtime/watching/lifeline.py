@@ -1,8 +1,8 @@
-"""A rank ends with the process that has started it, whatever the rank is doing then.
+"""The lifeline: a rank ends with the process that has started it, whatever the rank is doing then.
 
 The kernel does it, since the rank cannot: it may not have begun, run compiled code that holds the interpreter, or wait
 inside MPI for a process that is gone. Launchers end their ranks as well, as long as they live. Importing this module
-arms it, which has to come before everything else.
+arms it, which must come before everything else.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ _OUTPUTS = (1, 2)
 def arm() -> None:
     """Have the kernel kill this process when its launcher's process on this host ends. Local.
 
-    If another process stands between, such as a shell, or the launcher is another one, this process ends itself when
-    nobody reads its output any more, unless compiled code holds the interpreter then. Without a launcher nothing is
-    done.
+    If another process stands between, such as a shell, or the launcher is unknown, this process ends itself when its
+    output has no reader any more, unless compiled code holds the interpreter then. Without a launcher nothing is done.
     """
     if launcher.enter() is None:
         return
@@ -32,7 +31,7 @@ def arm() -> None:
     started_by_launcher = launcher.name_of(parent) in launcher.DAEMONS
     if started_by_launcher:
         end_with_parent(signal.SIGKILL)
-    # The launcher may have ended before: it was the only one to read what this process prints.
+    # The launcher may have ended before: it was the only reader of this process's output.
     if (started_by_launcher and os.getppid() != parent) or all(map(_nobody_reads, _OUTPUTS)):
         os._exit(1)
     if not started_by_launcher:
@@ -40,7 +39,7 @@ def arm() -> None:
 
 
 def _end_with_readers() -> None:
-    """Wait until nobody reads what this process prints, and end it."""
+    """Wait until this process's output has no reader, and end it."""
     for descriptor in _OUTPUTS:
         poll = select.poll()
         poll.register(descriptor, 0)

@@ -23,8 +23,8 @@ def roll_call(reason: str, stacks: Mapping[int, Stack | None]) -> str:
     """Return the report on where all ranks are in the program. Local.
 
     Args:
-        reason: what caused the report.
-        stacks: of every rank; None if it did not answer.
+        reason: cause of the report.
+        stacks: stack of every rank; None if it did not answer.
     """
     groups: dict[Place, list[int]] = {}
     for rank, stack in stacks.items():
@@ -64,7 +64,7 @@ def name_ranks(ranks: Sequence[int]) -> str:
     """Return ranks as messages name them: "rank 1", "ranks 0, 2, 3" or, for many, "ranks 0-6, 8". Local.
 
     Args:
-        ranks: in ascending order.
+        ranks: the ranks, in ascending order.
 
     Example:
         >>> import gondwana as gw

@@ -47,7 +47,7 @@ def connect_locally(folder: str) -> socket.socket:
     """Connect to the listener in a folder of this user. Local; does not wait until it accepts.
 
     Raises:
-        OSError: there is none, or the folder or the process that listens belongs to somebody else.
+        OSError: nobody listens, or the folder or the listening process belongs to another user.
     """
     connected = socket.socket(socket.AF_UNIX)
     try:
@@ -70,7 +70,7 @@ def is_same_user(connected: socket.socket) -> bool:
 
 @contextlib.contextmanager
 def _address(folder: str) -> Iterator[str]:
-    """Check who can enter a folder, and yield an address of the socket in it: those have 107 characters at most."""
+    """Check that only this user can enter a folder; yield an address of the socket in it, below 108 characters."""
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
@@ -92,7 +92,7 @@ def network_listener(backlog: int) -> tuple[socket.socket, list[Address]]:
 
 
 def connect_to_host(addresses: Sequence[Address], seconds: float) -> socket.socket:
-    """Connect to another host at the first of its addresses that answers. Local; blocks for so many seconds at most.
+    """Connect to another host at the first of its addresses that answers. Local; blocks for at most `seconds`.
 
     Raises:
         OSError: none answers.

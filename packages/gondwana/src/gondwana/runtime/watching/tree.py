@@ -1,4 +1,4 @@
-"""The channels of a job: rank 0 has one to the first rank of every other host, and that to the others of its host.
+"""The channels of a job: rank 0 has one to the first rank of every other host; that rank to the others of its host.
 
 They are made while the job starts. Afterwards no watchdog listens, so that nobody can connect any more.
 """
@@ -27,16 +27,16 @@ AUTHENTICATION_TIME = 10.0
 """Seconds in which the ranks that have connected to a listener must have authenticated themselves."""
 
 RELAYED = 0.8
-"""The part of the time for an answer that the ranks below the one that is asked have."""
+"""Share of the time for an answer that is left to the ranks below the questioned one."""
 
 
 class Tree:
     """The channels of one rank. Local.
 
     Attributes:
-        above: to the rank that asks this one; None on rank 0, or where it could not be reached.
-        below: to the ranks that this one asks.
-        closed: channels that were closed, by whichever act has found it out, and that nobody has taken note of yet.
+        above: channel to the rank that asks this one; None on rank 0, or if it could not be reached.
+        below: channels to the ranks that this one asks.
+        closed: channels found closed, by whichever act, and not handled yet.
     """
 
     def __init__(self, rank: int, above: Channel | None, below: Sequence[Channel]) -> None:
@@ -48,7 +48,7 @@ class Tree:
 
     @property
     def channels(self) -> list[Channel]:
-        """All that are open."""
+        """All open channels."""
         return self.below if self.above is None else [*self.below, self.above]
 
     def collect(self, own: Stack, seconds: float, verb: str = "where") -> dict[int, Stack]:
@@ -56,8 +56,8 @@ class Tree:
 
         Args:
             own: the stack of this rank.
-            seconds: the time.
-            verb: what they are asked.
+            seconds: time limit.
+            verb: question to the ranks below.
         """
         self._question += 1
         end = time.monotonic() + seconds
@@ -83,7 +83,7 @@ class Tree:
             self._send(self.above, [*message])
 
     def receive(self, channel: Channel) -> list[Message]:
-        """Return the messages that have arrived on a channel; it is closed if nothing more can arrive. Local."""
+        """Return the messages that have arrived on a channel; it is closed if no more can arrive. Local."""
         try:
             return channel.receive()
         except (OSError, ValueError, RecursionError):
@@ -91,7 +91,7 @@ class Tree:
             return []
 
     def _answer(self, channel: Channel, asked: selectors.BaseSelector) -> dict[int, Stack]:
-        """Return the stacks that have arrived on a channel, which is asked no longer once it has answered or closed."""
+        """Return the stacks that have arrived on a channel; it is asked no longer once it has answered or closed."""
         found: dict[int, Stack] = {}
         answered = False
         for message in self.receive(channel):
@@ -112,7 +112,7 @@ class Tree:
         return True
 
     def _close(self, channel: Channel) -> None:
-        """Close a channel, unless a message that could not be sent has closed it before what it had sent was read."""
+        """Close a channel, unless a failed `send` has closed it before its received data were read."""
         if channel in self.channels:
             channel.close()
             self.closed.append(channel)
@@ -121,7 +121,7 @@ class Tree:
 
 
 class _Offer(NamedTuple):
-    """What a rank tells the others: where it listens for ranks of its host and of others; rank 0 also the secret."""
+    """The offer of a rank: where it listens for ranks of its host and of others; rank 0 adds the secret."""
 
     folder: str | None
     addresses: list[sockets.Address]
@@ -133,7 +133,7 @@ def connect(comm: Communicator, hosts: Sequence[str]) -> Tree:
 
     Args:
         comm: all ranks.
-        hosts: the host of each of them.
+        hosts: host of each rank.
     """
     first: dict[str, int] = {}
     for rank, host in enumerate(hosts):

@@ -61,7 +61,7 @@ STILL = 1.5 * LOOK
 """Seconds that a rank has waited for others before it counts as standing still: two looks see the same wait."""
 
 DEEPEST = 200
-"""How many frames of a stack are reported, the innermost ones."""
+"""The most frames of a stack that are reported, the innermost ones."""
 
 
 def time_limit() -> float | None:
@@ -100,7 +100,7 @@ def start(comm: exits.Communicator, limit: float | None) -> None:
 
 
 def arm(limit: float | None, *, first: bool) -> None:
-    """Make the C runtime print this process's stacks after the limit, should Python be unable to run then. Local.
+    """Make the C runtime print this process's stacks after the limit, in case Python cannot run then. Local.
 
     That is the case while compiled code holds the interpreter. A watchdog that can run cancels this when the limit is
     over: the stack of a thread that runs meanwhile may be read wrongly, which ends the process. Uncancelled, it also
@@ -135,15 +135,15 @@ def _noted(number: int, frame: FrameType | None) -> None:
 
 
 class _Watchdog:
-    """The thread of one rank.
+    """The watchdog thread of one rank.
 
     Args:
-        rank: its number.
-        size: the number of all ranks.
-        channels: to the other watchdogs.
-        signals: readable after a signal, None if the program handles SIGUSR1.
-        watch: of the processes of this host.
-        limit: seconds that the job may take, None for any time.
+        rank: number of this rank.
+        size: number of all ranks.
+        channels: channels to the other watchdogs.
+        signals: socket that is readable after a signal, None if the program handles SIGUSR1.
+        watch: monitor of the processes of this host.
+        limit: seconds that the job may take, None for no limit.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class _Watchdog:
         os.eventfd_write(self._finish, 1)
 
     def _on_finish(self) -> None:
-        """Have rank 0 look whether the others still can."""
+        """Have rank 0 check whether the others still can finish."""
         os.eventfd_read(self._finish)
         self._look_soon()
 
@@ -219,9 +219,9 @@ class _Watchdog:
             self._next_look = min(self._next_look, time.monotonic() + LOOK)
 
     def _look(self) -> None:
-        """End the job if nothing can happen any more: all ranks have finished, or wait for what these would have to do.
+        """End the job if no rank can proceed: each has finished, or waits for other ranks.
 
-        It has to be so twice, since a rank may just have got what it has waited for.
+        This must be seen twice, since a rank may have just received what it was waiting for.
         """
         stacks = self._channels.collect(still_stack(), LOOK, "still")
         finished = [rank for rank, stack in sorted(stacks.items()) if stack == [FINISHED]]

@@ -1,11 +1,11 @@
-"""Which worker gets which task, and when: the heart of a pool.
+"""The assignment of tasks to workers: the heart of a pool.
 
 Idle workers are a stack, so a task goes to the worker that was busy last, whose caches are warm and which may still
-poll; how many others are idle does not matter. A worker gets further tasks ahead of time, in one message, as long as
-tasks of that function are short; what may take long is never sent behind something else.
+poll; the number of other idle workers does not matter. A worker gets further tasks ahead of time, in one message, as
+long as tasks of that function are short; a task that may take long is never sent after another one.
 
-The work of the pool (receiving results, sending the next tasks) is done by whoever waits for a future. If nobody does,
-a thread of the pool, the stand-in, takes over.
+The work of the pool (receiving results, sending the next tasks) is done by the threads that wait for a future. If none
+waits, a thread of the pool, the stand-in, takes over.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from gondwana.tasks.pool.task import PoolBrokenError, PoolClosedError, Task, Tas
 from gondwana.tasks.scheduler import has_tasks
 
 AHEAD = 2e-3
-"""Seconds of work that a worker has at most beside the task that it runs."""
+"""Seconds of work that a worker has at most beside its running task."""
 SHORT = 0.02
-"""Seconds of the longest task behind which another one is sent."""
+"""Seconds of the longest task after which another one is sent."""
 MOST_AHEAD = 256
-"""Tasks that a worker has at most."""
+"""The most tasks of a worker."""
 _FORGET = 0.8
-"""How fast a shorter duration replaces a longer one as what is expected; a longer one does at once."""
+"""How fast a shorter duration replaces the expected one; a longer one replaces it at once."""
 _MOST_FUNCTIONS = 1024
 _POLL_EVERY = 16
-"""Submitted tasks between two looks for results."""
+"""Number of submitted tasks between two looks for results."""
 
 TICK, LONGEST_TICK = 1e-3, 4e-3
-"""Seconds in which nobody has done the pool's work before the stand-in does; longer while threads wait for futures."""
+"""Seconds without work of others before the stand-in does the pool's work; longer while threads wait for futures."""
 _QUIET_TICKS = 100
 """Ticks without a task after which the stand-in sleeps until there is one."""
 _NAP = 0.1
-"""Seconds that a wait lasts before its condition is looked at again, if nothing arrives."""
+"""Seconds that a wait lasts before its condition is checked again, if nothing arrives."""
 _FOLLOW = 0.01
 """Seconds that a thread waits for another that leads before it tries to lead itself."""
 _FAILED_STARTS = 3
-"""Workers in a row that may end before they are ready."""
+"""The most workers in a row that may end before they are ready."""
 
 
 @dataclass(slots=True)
 class _Seat:
-    """A worker: the tasks that it has, in the order in which they were sent, and how many of them wait for others."""
+    """A worker: its tasks, in the order in which they were sent, and the number of those that wait for others."""
 
     number: int
     tasks: dict[int, Task] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class _Seat:
 
     @property
     def load(self) -> int:
-        """How many tasks it has that do not wait for others."""
+        """Number of its tasks that do not wait for others."""
         return len(self.tasks) - self.waiting
 
 
@@ -73,11 +73,11 @@ class Dispatcher:
 
     Args:
         lines: connections to the workers.
-        packer: how functions and values are packed for them.
+        packer: packer of functions and values for them.
 
     Attributes:
-        condition: of all futures; its lock protects the state.
-        outstanding: tasks that have not ended.
+        condition: condition of all futures; its lock protects the state.
+        outstanding: number of tasks that have not ended.
     """
 
     def __init__(self, lines: messages.Lines, packer: Packer) -> None:
@@ -104,7 +104,7 @@ class Dispatcher:
 
     @property
     def workers(self) -> int:
-        """How many workers there are, those that are about to be ready included."""
+        """Number of workers, including those that are starting."""
         return self._lines.workers
 
     # -- tasks come --------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class Dispatcher:
 
         Raises:
             PoolClosedError: the pool is shut down.
-            PoolBrokenError: it has no workers any more.
+            PoolBrokenError: the pool has no workers any more.
         """
         with self._state:
             if self._closed:
@@ -139,14 +139,14 @@ class Dispatcher:
         self._assign()
 
     def _assign(self) -> None:
-        """Give tasks to workers that have nothing to do."""
+        """Give tasks to idle workers."""
         while self._nested and (self._waiting or self._idle):
             self._feed((self._waiting or self._idle).pop())
         while self._queue and self._idle:
             self._feed(self._idle.pop())
 
     def _feed(self, seat: _Seat) -> None:
-        """Send a worker that is on no list as many tasks as it should have, or put it on one."""
+        """Send as many tasks as it should have to a worker that is on no list, or put it on one."""
         nested = bool(self._nested) and seat.load <= 0
         tasks = [self._nested.pop()] if nested else [] if seat.waiting else self._take(self._room(seat))
         if tasks:
@@ -176,19 +176,19 @@ class Dispatcher:
         return tasks
 
     def _room(self, seat: _Seat) -> int:
-        """Return how many tasks like the next one a worker should get."""
+        """Return the number of tasks like the next one that a worker should get."""
         if not self._queue or (seat.tasks and next(reversed(seat.tasks.values())).function != self._queue[0].function):
             return 0
         seconds = self._seconds.get(self._queue[0].function, SHORT)
         if seconds >= SHORT:
             return 1 - seat.load
-        share = len(self._queue) // (2 * len(self._seats))  # the other half will balance what is uneven
+        share = len(self._queue) // (2 * len(self._seats))  # the other half will balance the load
         return 1 + min(int(max(1, AHEAD / max(seconds, 1e-7))), MOST_AHEAD, share) - seat.load
 
     # -- messages arrive ---------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Do the pool's work that there is, unless another thread does it. Local; does not block."""
+        """Do the pool's pending work, unless another thread does it. Local; does not block."""
         if self._duty.acquire(False):
             try:
                 self._led += 1
@@ -197,7 +197,7 @@ class Dispatcher:
                 self._duty.release()
 
     def _work_off(self) -> bool:
-        """Handle what has arrived; return whether there was anything. The caller has the duty."""
+        """Handle the messages that have arrived; return whether there were any. The caller has the duty."""
         arrived = self._lines.receive()
         if not arrived:
             return False
@@ -243,7 +243,7 @@ class Dispatcher:
             self._miss(worker, content[0], ended)
 
     def _unlist(self, seat: _Seat) -> None:
-        """Take a worker from the lists of those that have nothing to do."""
+        """Take a worker from the lists of idle ones."""
         for seats in (self._idle, self._waiting):
             if seat in seats:
                 seats.remove(seat)
@@ -259,14 +259,14 @@ class Dispatcher:
                 self._queue.appendleft(task)
 
     def _expect(self, function: Function, seconds: float) -> None:
-        """Learn how long tasks of a function take."""
+        """Update the expected duration of a function's tasks."""
         before = self._seconds.get(function, 0.0)
         if not before and len(self._seconds) >= _MOST_FUNCTIONS:
             self._seconds.clear()
         self._seconds[function] = max(seconds, _FORGET * before + (1 - _FORGET) * seconds)
 
     def _settle(self, task: Task, succeeded: bool, data: Any, buffers: tuple[Any, ...], worker: int) -> None:
-        """Complete a future with what a worker has sent."""
+        """Complete a future with the outcome from a worker."""
         with self._state:
             self.outstanding -= 1
             if task.future is None:
@@ -287,7 +287,7 @@ class Dispatcher:
         task.future.settle(value, error)
 
     def _pass_on(self, task: Task, succeeded: bool, data: Any, buffers: tuple[Any, ...]) -> None:
-        """Send the outcome of a task of a task to where that runs, if its worker is still there."""
+        """Send the outcome of a nested task to the worker of its parent, if that is still there."""
         worker, number = task.origin
         if worker in self._seats:
             if isinstance(data, BaseException):
@@ -318,7 +318,7 @@ class Dispatcher:
         self._assign()
 
     def _miss(self, worker: int, error: OSError, ended: list[Outcome]) -> None:
-        """Go on without a worker that the system has not started, as long as there are others."""
+        """Continue without a worker that the system has not started, as long as there are others."""
         reason = f"{self._lines.name(worker)} could not be started: {unstartable(error)}"
         if not self._lines.workers:
             self._break(error, reason, ended)
@@ -327,7 +327,7 @@ class Dispatcher:
         self._missed = True
 
     def _break(self, cause: BaseException | None, reason: str, ended: list[Outcome]) -> None:
-        """Fail all tasks, since there is nobody to run them."""
+        """Fail all tasks, since no worker is left."""
         self._broken, self._cause = f"{reason}; the pool takes no more tasks", cause
         left = [*self._queue, *self._nested, *(task for seat in self._seats.values() for task in seat.tasks.values())]
         for emptied in (self._queue, self._nested, self._seats, self._idle, self._waiting):
@@ -343,7 +343,7 @@ class Dispatcher:
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     def wait(self, ready: Callable[[], bool], timeout: float | None) -> bool:
-        """Do the pool's work until something holds; return whether it does. Blocks.
+        """Do the pool's work until a condition holds; return whether it does. Blocks.
 
         Args:
             ready: returns whether it holds.
@@ -365,7 +365,7 @@ class Dispatcher:
         return True
 
     def _suspend(self, ready: Callable[[], bool], seconds: float | None) -> bool:
-        """Let other tasks of this thread run meanwhile; whoever of them finds work of the pool does it."""
+        """Let other tasks of this thread run meanwhile; any of them that finds work of the pool does it."""
 
         def polled() -> bool:
             with progress.callback():  # the scheduler makes progress itself
@@ -377,7 +377,7 @@ class Dispatcher:
         return ready()
 
     def _lead(self, ready: Callable[[], bool], seconds: float) -> bool:
-        """Wait for something to do, unless something holds, and do it; return False if another thread does."""
+        """Wait for work, unless a condition holds, and do it; return False if another thread leads."""
         if not self._duty.acquire(False):
             return False
         try:
@@ -396,7 +396,7 @@ class Dispatcher:
         """Start the stand-in.
 
         Raises:
-            PoolBrokenError: this process can start no thread.
+            PoolBrokenError: this process cannot start a thread.
         """
         thread = threading.Thread(target=self._stand_by, name="gondwana-pool", daemon=True)
         try:
@@ -412,7 +412,7 @@ class Dispatcher:
         while not (self._closed and self.outstanding == 0):
             if quiet > _QUIET_TICKS:
                 self._work.clear()
-                if not (self.outstanding or self._closed):  # after that, since both change before somebody sets it
+                if not (self.outstanding or self._closed):  # after that, since both change before the event is set
                     self._work.wait()
                 quiet = 0
             time.sleep(tick)
@@ -426,12 +426,12 @@ class Dispatcher:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def close(self, *, wait: bool, cancel: bool, at_once: bool) -> None:
-        """Take no more tasks, and let the workers end when they have run those that there are. Local.
+        """Take no more tasks, and let the workers end when they have run the present ones. Local.
 
         Args:
             wait: whether to block until then.
             cancel: whether to cancel the tasks that no worker has.
-            at_once: whether to end the workers in mid-task.
+            at_once: whether to end the workers in the middle of a task.
         """
         ended: list[Outcome] = []
         with self._state:

@@ -1,10 +1,10 @@
-"""The process that keeps the workers of a pool which has started them: it forks them, and they end with it.
+"""The keeper: the process that forks the workers of a pool, and with which they end.
 
 It has imported this package before it forks, so a worker is there within milliseconds, also one that replaces another.
 It ends when its pool's process does, however that ends, and the kernel then ends the workers, whatever they are doing.
 
-Arguments: the process of the pool, and the descriptors of a socket to it and of the memory in which workers note what
-they begin.
+Arguments: the process of the pool, and the descriptors of a socket to it and of the memory in which workers note the
+tasks that they begin.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Keeper:
 
     Args:
         parent: the process of the pool.
-        control: the socket to it.
-        begun: the memory of the tasks that workers begin.
+        control: socket to it.
+        begun: memory of the tasks that workers begin.
     """
 
     def __init__(self, parent: int, control: socket.socket, begun: mmap.mmap) -> None:
@@ -84,7 +84,7 @@ class Keeper:
             return False
         (number,) = ORDER.unpack(data)
         try:
-            if not descriptors:  # there was no room for it
+            if not descriptors:  # the process has no free descriptor
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             self._start(number, descriptors[0])
         except OSError as error:
@@ -120,7 +120,7 @@ class Keeper:
             self._control.send(REPORT.pack(number, process, status))
 
     def _become_worker(self, number: int, descriptor: int, keeper: int) -> NoReturn:
-        """Be a worker in this process, which is a new one, and end it."""
+        """Be a worker in this new process, and end it."""
         end_with_parent(signal.SIGKILL)
         status = 1
         try:

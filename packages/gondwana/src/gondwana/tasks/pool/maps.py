@@ -18,17 +18,17 @@ from gondwana.tasks.pool.packing import Function, Packer
 from gondwana.tasks.pool.task import RUN_BATCH, Outcomes, TaskFuture, Waiter
 
 BATCH = 8e-3
-"""Seconds that a batch takes: a message costs some 0.1 ms of processor time on both sides."""
+"""Seconds of work in a batch: a message costs some 0.1 ms of processor time on both sides."""
 MOST_ITEMS = 4096
-"""Items of a batch at most."""
+"""The most items of a batch."""
 BATCHES = 16
-"""Batches for each worker that a map has on the way, so that endless inputs are read only as fast as they are used."""
+"""Batches for each worker that a map has under way, so that endless inputs are read only as fast as they are used."""
 
 _here: weakref.WeakValueDictionary[str, Submitter] = weakref.WeakValueDictionary()
 
 
 def _find(key: str) -> Submitter:
-    """Return what stands for a pool in this process."""
+    """Return the submitter of a pool in this process."""
     found = _here.get(key)
     if found is None:
         raise UsageError("a pool can be sent to its own tasks only: submit tasks to it where it is")
@@ -36,13 +36,13 @@ def _find(key: str) -> Submitter:
 
 
 class Shared(Waiter, Protocol):
-    """What submitting needs of a pool or of a worker."""
+    """The part of a pool or of a worker that submitting needs."""
 
     packer: Packer
 
     @property
     def workers(self) -> int:
-        """How many workers there are, as far as this side knows."""
+        """Number of workers, as far as this side knows."""
 
 
 class Submitter(concurrent.futures.Executor):
@@ -51,7 +51,7 @@ class Submitter(concurrent.futures.Executor):
     It can be sent to tasks of the pool, which submit tasks to it as the program does.
 
     Args:
-        key: names the pool in all processes that have to do with it.
+        key: name of the pool in all its processes.
     """
 
     def __init__(self, key: str) -> None:
@@ -74,14 +74,14 @@ class Submitter(concurrent.futures.Executor):
         Arguments are copied before this returns. Large NumPy arrays are not pickled, but copied as they are.
 
         Args:
-            fn: a function; one without a name that leads to it (a lambda, or what a notebook defines) is sent by value.
-            args: anything that can be pickled.
+            fn: a function; one that no name leads to (a lambda, or one of a notebook) is sent by value.
+            args: any objects that can be pickled.
             kwargs: likewise.
 
         Raises:
-            TypeError: something cannot be pickled.
+            TypeError: an object cannot be pickled.
             PoolClosedError: the pool is shut down.
-            PoolBrokenError: it has no workers any more.
+            PoolBrokenError: the pool has no workers any more.
         """
         packer = self._shared.packer
         return self._submit(packer.function(fn), *packer.value((args, kwargs)))
@@ -98,13 +98,13 @@ class Submitter(concurrent.futures.Executor):
 
         Args:
             fn: called with one item of each iterable.
-            iterables: read to the end of the shortest.
-            timeout: seconds from now, in which a result must be there when it is asked for; None: no limit.
-            chunksize: items of a task.
+            iterables: iterables, read to the end of the shortest.
+            timeout: seconds from now after which a missing result is an error; None: no limit.
+            chunksize: number of items in a task.
 
         Raises:
             UsageError: `chunksize` is not positive.
-            TimeoutError: from the iterator, which then cancels what has not started; so do errors of `fn`.
+            TimeoutError: from the iterator, which then cancels tasks that have not started; so do errors of `fn`.
         """
         if chunksize < 1:
             raise UsageError(f"chunksize={chunksize}: give 1 or more")
@@ -129,18 +129,18 @@ class Submitter(concurrent.futures.Executor):
     ) -> Iterator[Any]:
         """Return an iterator over the results of `fn` for each item, which workers compute in parallel. Local.
 
-        Work begins at once and goes on while results are used; iterables may be endless.
+        Work begins at once and continues while results are used; iterables may be endless.
 
         Args:
             fn: called with one item of each iterable.
-            iterables: read to the end of the shortest, some way ahead of the results.
-            batch: items that a worker gets at a time; None: so many that they take about eight milliseconds.
+            iterables: iterables, read to the end of the shortest, some way ahead of the results.
+            batch: number of items that a worker gets at a time; None: as many as take about eight milliseconds.
             ordered: whether results come in the order of the items; else as they are ready.
-            on_error: gets the exception of an item, after the retries, and returns what to have as its result; None:
-                the exception is raised by the iterator, and what has not started is cancelled. So are those that are
-                no `Exception`, such as SystemExit, at once.
-            retries: how often an item is tried again when it fails, or when its worker is lost.
-            progress: the label of a progress bar on the terminal, which the iterator shows; "" for none.
+            on_error: gets the exception of an item, after the retries, and returns the result to use for it; None:
+                the iterator raises the exception, and tasks that have not started are cancelled. Exceptions that are
+                no `Exception`, such as SystemExit, always do this, and at once.
+            retries: number of further tries of an item when it fails, or when its worker is lost.
+            progress: label of a progress bar on the terminal, which the iterator shows; "" for none.
 
         Raises:
             UsageError: `batch` or `retries` is too small.
@@ -166,7 +166,7 @@ class Submitter(concurrent.futures.Executor):
 
 
 def _results(futures: deque[TaskFuture], values: Callable[[Any], Iterable[Any]], end: float | None) -> Iterator[Any]:
-    """Yield the values of futures in order until a time; cancel what is left when no more are wanted."""
+    """Yield the values of futures in order until a time; cancel the rest when no more are wanted."""
     try:
         while futures:
             result = futures[0].result(None if end is None else max(0.0, end - time.monotonic()))
@@ -239,14 +239,14 @@ class _ParallelMap:
             self._refill()
 
     def cancel(self) -> None:
-        """Cancel what has not started."""
+        """Cancel the tasks that have not started."""
         self._read_all = True
         flying, self._flying = self._flying, {}
         for future in flying:
             future.cancel()
 
     def _refill(self) -> None:
-        """Send batches while there should be more on the way, and results are not far ahead of their use."""
+        """Send batches while more should be under way, and results are not far ahead of their use."""
         most = (BATCHES if self._batch or self._seconds else 2) * max(1, self._shared.workers)
         while not self._read_all and len(self._flying) < most and self._held < most * self._size():
             items = list(itertools.islice(self._items, self._size()))
@@ -258,7 +258,7 @@ class _ParallelMap:
             self._read += len(items)
 
     def _size(self) -> int:
-        """Return how many items the next batch should have."""
+        """Return the number of items for the next batch."""
         if self._batch is not None:
             return self._batch
         if not self._seconds:
@@ -274,7 +274,7 @@ class _ParallelMap:
         future.add_done_callback(self._landed.append)
 
     def _take(self, future: concurrent.futures.Future[Any]) -> None:
-        """Take the outcomes of a batch, and send again what is to be tried again."""
+        """Take the outcomes of a batch, and resend the items to retry."""
         first, items = self._flying.pop(future, (0, []))
         error = future.exception()
         if isinstance(error, Exception):
@@ -283,7 +283,7 @@ class _ParallelMap:
             return
         seconds, values, errors = future.result()
         each = seconds / len(values)
-        # One item that lasts longer may have waited for a core; many that do are others than before.
+        # One item that lasts longer may have waited for a core; many such items differ from the earlier ones.
         self._seconds = each if each > 4 * self._seconds else 0.8 * self._seconds + 0.2 * each
         begin = 0
         for place, data in errors.items():
@@ -300,7 +300,7 @@ class _ParallelMap:
 
     def _fail(self, key: int, item: Any, error: BaseException) -> None:
         if not isinstance(error, Exception):
-            raise error  # such as an exit, which is not tried again either
+            raise error  # such as an exit, which is not retried either
         tries = self._tries[key] = self._tries.get(key, 0) + 1
         if tries <= self._retries:
             self._send(key, [item])

@@ -8,12 +8,12 @@ Message: TypeAlias = tuple[Any, ...]
 
 # To a worker.
 RUN = "run"
-"""Tasks, (number, function, arguments, buffers) each, in the order in which they are to begin; and whether they are
-tasks of tasks, which a worker also runs while one of its tasks waits."""
+"""Tasks, (number, function, arguments, buffers) each, in the order in which they must begin; and whether they are
+nested tasks, which a worker also runs while one of its tasks waits."""
 RESULTS = "results"
 """Outcomes of tasks that the worker has submitted: (number, succeeded, result or error, buffers) each."""
 STOP = "stop"
-"""Nothing: there will be no more tasks."""
+"""Nothing: no more tasks will come."""
 
 # To the pool.
 READY = "ready"
@@ -23,13 +23,13 @@ FAILED = "failed"
 DONE = "done"
 """Outcomes: (number, succeeded, result or error, buffers, seconds) each."""
 SUBMIT = "submit"
-"""A task of a task: number, function, arguments, buffers."""
+"""A nested task: number, function, arguments, buffers."""
 WAITS = "waits"
-"""How many more tasks of this worker wait for tasks of tasks than before: 1 or -1."""
+"""The change in the number of this worker's tasks that wait for nested tasks: 1 or -1."""
 BACK = "back"
 """The numbers of tasks that the worker has not begun and does not want now."""
 LOST = "lost"
-"""Not sent, but received from a worker that has ended: how, and the number of the task that it began last."""
+"""Not sent, but received from a worker that has ended: how, and the number of the last task that it began."""
 MISSING = "missing"
 """Not sent, but received from a worker that could not be started: the error of the system."""
 
@@ -41,18 +41,18 @@ class Line(Protocol):
         """Send a message. Blocks until the buffers in it may change."""
 
     def receive(self, timeout: float | None) -> list[Message]:
-        """Return the messages that have arrived; if there are none, wait for some, for so many seconds at most."""
+        """Return the messages that have arrived; if there are none, wait for some, for at most `timeout` seconds."""
 
 
 class Lines(Protocol):
-    """A pool's connections to its workers, which have numbers."""
+    """A pool's connections to its numbered workers."""
 
     @property
     def workers(self) -> int:
-        """How many there are, those that are starting included."""
+        """Number of workers, including those that are starting."""
 
     def send(self, worker: int, message: Message) -> None:
-        """Send a message; what there is no room for is kept. Does not block."""
+        """Send a message; parts that do not fit now are kept. Does not block."""
 
     def receive(self) -> list[tuple[int, Message]]:
         """Return the messages that have arrived, with the numbers of their workers. Does not block."""
@@ -61,8 +61,8 @@ class Lines(Protocol):
         """Wait until something has arrived, `wake` is called, or the time is over.
 
         Args:
-            seconds: the time.
-            spin: whether there is a core to poll on meanwhile.
+            seconds: time limit.
+            spin: whether a core is free to poll on meanwhile.
         """
 
     def wake(self) -> None:

@@ -1,8 +1,8 @@
 """Functions, arguments, results and errors of tasks as bytes, and the buffers of large arrays beside them.
 
-A function is sent by its name where a name leads to it at the receiver, which is cheap, and by value otherwise. What
-leads where differs: the ranks of a job run one program, whereas workers that a pool has started know only modules, not
-what is defined in `__main__` or in a notebook.
+A function is sent by its name, which is cheap, if a name leads to it at the receiver, and by value otherwise. Names
+differ: the ranks of a job run one program, whereas workers that a pool has started know only modules, not the
+definitions in `__main__` or in a notebook.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Packed: TypeAlias = tuple[bytes, tuple[Any, ...]]
 """A pickle and its buffers."""
 
 _LARGE = 8192
-"""Bytes from which a buffer travels beside the pickle."""
+"""Bytes of the smallest buffer that travels beside the pickle."""
 
 _KNOWN = 1024
-"""Functions that a process keeps unpickled."""
+"""The most functions that a process keeps unpickled."""
 
 _SCALARS = frozenset({type(None), bool, int, float, complex, str, bytes})
 
@@ -38,7 +38,7 @@ _loaded: dict[Function, Callable[..., Any]] = {}
 
 
 class Packer(Protocol):
-    """How functions and values are packed for a kind of receiver."""
+    """Packs functions and values for a kind of receiver."""
 
     def function(self, function: Callable[..., Any]) -> Function:
         """Return a function as `load_function` takes it. Local."""
@@ -48,13 +48,13 @@ class Packer(Protocol):
 
 
 class SameProgram:
-    """For ranks of one job: what the program defines has the same name everywhere."""
+    """For ranks of one job: definitions of the program have the same name everywhere."""
 
     def function(self, function: Callable[..., Any]) -> Function:
         """Return a function as `load_function` takes it. Local.
 
         Raises:
-            TypeError: it cannot be pickled.
+            TypeError: the function cannot be pickled.
         """
         reference = names.reference(function)
         if isinstance(reference, str):
@@ -65,19 +65,19 @@ class SameProgram:
         """Return a value as `load` takes it; large buffers are copied. Local.
 
         Raises:
-            TypeError: something in it cannot be pickled.
+            TypeError: an object in it cannot be pickled.
         """
         return _packed(value, _plainly, _by_value)
 
 
 class OtherProgram:
-    """For processes of another program: names lead to modules only; what `__main__` defines is sent by value."""
+    """For processes of another program: names lead to modules only; definitions of `__main__` are sent by value."""
 
     def function(self, function: Callable[..., Any]) -> Function:
         """Return a function as `load_function` takes it. Local.
 
         Raises:
-            TypeError: it cannot be pickled.
+            TypeError: the function cannot be pickled.
         """
         reference = names.reference(function)
         if isinstance(reference, str) and _is_importable(function.__module__):
@@ -88,7 +88,7 @@ class OtherProgram:
         """Return a value as `load` takes it; large buffers are copied. Local.
 
         Raises:
-            TypeError: something in it cannot be pickled.
+            TypeError: an object in it cannot be pickled.
         """
         if _is_plain(value):
             return pickle.dumps(value, 5), ()
@@ -104,13 +104,13 @@ class OtherProgram:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether there are but numbers and strings in a value, or in the arguments of a call."""
+    """Whether a value, or the arguments of a call, contain only numbers and strings."""
     kind = type(value)
     return kind in _SCALARS or (kind is tuple and all(map(_is_plain, value))) or (kind is dict and not value)
 
 
 def _packed(value: Any, quick: Dumps, thorough: Dumps) -> Packed:
-    """Pack a value by what takes little time, and what that refuses by other means."""
+    """Pack a value by the quick way, or by the thorough one if that refuses."""
     beside = _Beside()
     try:
         data = quick(value, beside)
@@ -138,7 +138,7 @@ def _by_value(value: Any, callback: Callable[[pickle.PickleBuffer], Any]) -> byt
 
 
 class _ByName(pickle.Pickler):
-    """Python's own pickler, which takes a third of the time; it refuses what a name leads to only here."""
+    """Python's own pickler, which takes a third of the time; it refuses objects that a name leads to only here."""
 
     def reducer_override(self, value: Any) -> Any:
         module = getattr(value, "__module__", None)
@@ -172,7 +172,7 @@ def load_function(function: Function) -> Callable[..., Any]:
     """Return the function that a packer has packed. Local.
 
     Raises:
-        UsageError: there is none of this name here.
+        UsageError: no function has this name here.
     """
     found = _loaded.get(function)
     if found is None:
@@ -210,8 +210,8 @@ def load_error(data: bytes, where: str) -> BaseException:
     """Return an exception of a task, with the traceback of its worker as a note. Local.
 
     Args:
-        data: from `pack_error`.
-        where: which worker, for the note.
+        data: result of `pack_error`.
+        where: name of the worker, for the note.
     """
     pickled, buffers, text = pickle.loads(data)
     error: Any = None

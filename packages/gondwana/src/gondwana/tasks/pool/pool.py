@@ -42,19 +42,19 @@ class WorkerPool(Submitter):
     Rank 0 submits, the others work: at the first use of the pool in the `with` statement they run tasks until rank 0
     leaves the statement, and skip the rest of its body. After it all ranks continue.
 
-    *From a plain Python process or a notebook*, with a number: starts so many processes, each of which is a rank of its
-    own, and ends them with the pool, however this process ends. A worker that is lost (killed, crashed) fails the task
-    that it ran, and another one takes its place.
+    *From a plain Python process or a notebook*, with a number: starts that many processes, each of which is a rank of
+    its own job, and ends them with the pool, however this process ends. A worker that is lost (killed, crashed) fails
+    its running task, and another one takes its place.
 
     *Without a number on one rank*: runs each task when it is submitted.
 
     Args:
-        max_workers: how many workers to start; None: the other ranks of the job.
+        max_workers: number of workers to start; None: the other ranks of the job.
         initializer: called on each worker before its first task; if it fails, the pool is broken.
-        initargs: its arguments.
+        initargs: arguments of the initializer.
 
     Raises:
-        UsageError: the number is not positive, or there is one in a job of several ranks.
+        UsageError: the number is not positive, or is given in a job of several ranks.
         PoolBrokenError: this system starts no worker.
 
     Example:
@@ -115,7 +115,7 @@ class WorkerPool(Submitter):
 
     @property
     def workers(self) -> int:
-        """How many workers there are, those that are starting included. Local."""
+        """Number of workers, including those that are starting. Local."""
         return self._shared.workers
 
     @property
@@ -137,10 +137,10 @@ class WorkerPool(Submitter):
         return future
 
     def add(self, workers: int) -> None:
-        """Start further workers, which take tasks as soon as they are there. Local; does not wait for them.
+        """Start further workers, which take tasks as soon as they are ready. Local; does not wait for them.
 
         Args:
-            workers: how many.
+            workers: number of workers.
 
         Raises:
             UsageError: the number is not positive, or the workers of this pool are the ranks of its job.
@@ -183,7 +183,7 @@ class WorkerPool(Submitter):
         return False
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more tasks; end the workers when they have run those that there are. Local.
+        """Take no more tasks; end the workers when they have run the present ones. Local.
 
         Args:
             wait: whether to block until then.
@@ -194,7 +194,7 @@ class WorkerPool(Submitter):
         crew.close(wait=wait, cancel=cancel_futures, at_once=False)
 
     def _serve(self, worker: Worker) -> None:
-        """Run tasks until rank 0 has left the `with` statement, and leave it here, too."""
+        """Run tasks until rank 0 has left the `with` statement, then leave it here, too."""
         self._check_inside()
         if not self._served:
             self._served = True
@@ -219,11 +219,11 @@ class Alone:
     """Runs tasks where they are submitted. Local.
 
     Args:
-        packer: how functions and values are packed: tasks get copies here, too.
+        packer: packer of functions and values: tasks get copies here, too.
 
     Attributes:
-        condition: of all futures.
-        workers: this process.
+        condition: condition of all futures.
+        workers: number of workers: this process.
     """
 
     workers = 1
@@ -254,7 +254,7 @@ class Alone:
         task.future.settle(value, problem)
 
     def wait(self, ready: Callable[[], bool], timeout: float | None) -> bool:
-        """Return whether something holds: nothing here would change that. Local."""
+        """Return whether a condition holds: waiting here would not change it. Local."""
         return ready()
 
     def close(self, *, wait: bool, cancel: bool, at_once: bool) -> None:

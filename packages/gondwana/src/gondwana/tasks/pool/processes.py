@@ -34,14 +34,14 @@ _ENDING = 10.0
 
 
 class Processes:
-    """Connections to workers that are processes of their own. Local; threads may share it.
+    """Connections to workers that are separate processes. Local; threads may share it.
 
     Args:
-        workers: how many to start.
-        first: what each worker receives before tasks.
+        workers: number of workers to start.
+        first: first message to each worker, before tasks.
 
     Attributes:
-        obstacle: why this process could not start the worker that it was to start last.
+        obstacle: reason why the last worker to start could not be started.
 
     Raises:
         OSError: the workers cannot be started.
@@ -69,7 +69,7 @@ class Processes:
 
     @property
     def workers(self) -> int:
-        """How many there are, those that are starting included."""
+        """Number of workers, including those that are starting."""
         return len(self._connections)
 
     def replace(self) -> bool:
@@ -98,7 +98,7 @@ class Processes:
         return f"worker {worker}"
 
     def send(self, worker: int, message: Message) -> None:
-        """Send a message; what there is no room for is kept. Local; does not block."""
+        """Send a message; parts that do not fit now are kept. Local; does not block."""
         with self._lock:
             connection = self._connections.get(worker)
             if connection is not None:
@@ -130,7 +130,7 @@ class Processes:
                 self._events.modify(connection.socket, select.EPOLLIN)
 
     def _read(self, worker: int, arrived: list[tuple[int, Message]]) -> None:
-        """Read what a worker has sent; if it has ended, wait no more for it."""
+        """Read the messages of a worker; if it has ended, wait for it no longer."""
         connection = self._connections.get(worker)
         if connection is None:
             return

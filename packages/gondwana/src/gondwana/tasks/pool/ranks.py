@@ -1,4 +1,4 @@
-"""The workers of a pool that are the other ranks of its job, which send messages as remote calls do."""
+"""The workers of a pool that are the other ranks of its job, with messages sent as remote calls."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gondwana.tasks.scheduler import has_tasks
 from gondwana.teams import world
 
 SPIN = 1e-3
-"""Seconds that a rank polls for the next message, if the one before came within that time; then it sleeps."""
+"""Seconds that a rank polls for the next message, if the previous one came within that time; then it sleeps."""
 SPIN_CROWDED = 1e-4
 """The same if ranks outnumber the cores."""
 ALONE = 2e-5
 """Seconds that it polls without yielding the processor, unless ranks outnumber the cores."""
 NAP, LONGEST_NAP = 2e-4, 2e-2
-"""Seconds that a rank sleeps before it looks for what cannot wake it: a tenth of the time that it has waited, between
-these limits, where ranks of other nodes may call; else the longest."""
+"""Seconds that a rank sleeps before it checks events that cannot wake it: a tenth of the time that it has waited,
+between these limits, if ranks of other nodes may call; else the longest."""
 ROOT = 0
 """The rank that submits."""
 
@@ -43,7 +43,7 @@ class RankLine:
     """A rank's messages of a pool. Local; threads may share it.
 
     Args:
-        key: names the pool.
+        key: name of the pool.
     """
 
     _progress = staticmethod(progress.serve_others)
@@ -51,13 +51,13 @@ class RankLine:
     def __init__(self, key: str) -> None:
         self._key, self._rank = key, world.rank
         self._is_root = self._rank == ROOT
-        mailbox.own()  # whoever writes into it wakes this rank
+        mailbox.own()  # a writer into it wakes this rank
         self._inbox = inbox(key)
         self._spins = True
         self._woken = False
 
     def send_to(self, rank: int, message: Message) -> None:
-        """Send a message; what there is no room for is kept. Local; does not block."""
+        """Send a message; parts that do not fit now are kept. Local; does not block."""
         with progress.callback():
             endpoints.request_nothing(rank, world, _deliver, (self._key, self._rank, message), {})
 
@@ -79,8 +79,8 @@ class RankLine:
         It polls if the last message came soon, and else sleeps.
 
         Args:
-            seconds: the time.
-            spin: whether there is a core to poll on.
+            seconds: time limit.
+            spin: whether a core is free to poll on.
         """
         crowded = cores.crowded()
         start = time.perf_counter()
@@ -93,7 +93,7 @@ class RankLine:
                 nap = max(NAP, waited / 10) if idle.must_poll() else LONGEST_NAP
                 idle.sleep(min(seconds - waited, LONGEST_NAP, nap), self._arrived)
             elif crowded or waited > ALONE:
-                os.sched_yield()  # perhaps what is waited for needs this core
+                os.sched_yield()  # the awaited rank may need this core
         self._spins = time.perf_counter() - start < (SPIN_CROWDED if crowded else SPIN)
         self._woken = False
 
@@ -104,20 +104,20 @@ class RankLine:
 
 
 class WorkerLine(RankLine):
-    """What connects a rank that works to rank 0. Local.
+    """The connection of a working rank to rank 0. Local.
 
     Args:
-        key: names the pool.
+        key: name of the pool.
     """
 
-    _progress = staticmethod(progress.progress)  # what runs here may have left tasks of this rank behind
+    _progress = staticmethod(progress.progress)  # tasks of the pool may have left tasks of this rank behind
 
     def send(self, message: Message) -> None:
         """Send a message. Local; does not block."""
         self.send_to(ROOT, message)
 
     def receive(self, timeout: float | None) -> list[Message]:
-        """Return the messages that have arrived; if there are none, wait for some, for so many seconds at most."""
+        """Return the messages that have arrived; if there are none, wait for some, for at most `timeout` seconds."""
         end = None if timeout is None else time.monotonic() + timeout
         arrived = self.take()
         while not arrived:
@@ -130,19 +130,19 @@ class WorkerLine(RankLine):
 
 
 class Ranks(RankLine):
-    """What connects rank 0 to the others, which work. Local; threads may share it.
+    """The connection of rank 0 to the working ranks. Local; threads may share it.
 
     Args:
-        key: names the pool.
+        key: name of the pool.
     """
 
     @property
     def workers(self) -> int:
-        """How many there are."""
+        """Number of workers."""
         return world.size - 1
 
     def send(self, worker: int, message: Message) -> None:
-        """Send a message; what there is no room for is kept. Local; does not block."""
+        """Send a message; parts that do not fit now are kept. Local; does not block."""
         self.send_to(worker, message)
 
     def receive(self) -> list[tuple[int, Message]]:

@@ -1,4 +1,4 @@
-"""Messages over a Unix socket: a pickle, and the buffers of large arrays beside it, which are not copied to send them.
+"""Messages over a Unix socket: a pickle, and the buffers of large arrays beside it, which are sent without a copy.
 
 Both ends are processes of one user that hold the two ends of one socket pair, so nobody else can connect.
 """
@@ -17,12 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 _HEADER = struct.Struct("<2q")
-"""Before a message: the bytes of its pickle, and how many buffers follow; the bytes of each of these come next."""
+"""Head of a message: the bytes of its pickle, and the number of buffers that follow; the bytes of each come next."""
 _MOST_PARTS = 256
-"""Buffers that one system call writes at most; the system's limit is 1024."""
+"""The most buffers that one system call writes; the system's limit is 1024."""
 _CHUNK = 1 << 16
 _SPIN = 1e-3
-"""Seconds that a side polls before it sleeps, if what it waited for last came within that time."""
+"""Seconds that a side polls before it sleeps, if the last message came within that time."""
 _SHARED = 200
 """Waits without polling after a poll that took longer than that: on a core that others want, sleeping is as fast."""
 
@@ -31,7 +31,7 @@ class Connection:
     """One end of a socket pair. Local.
 
     Args:
-        end: the socket, which the connection closes.
+        end: socket, which the connection closes.
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -39,7 +39,7 @@ class Connection:
         self.socket = end
         self._unsent: deque[memoryview] = deque()
         self._received = bytearray()
-        # Memory for each read anew would be mapped and unmapped each time.
+        # Memory allocated for each read would be mapped and unmapped each time.
         self._chunk = memoryview(bytearray(_CHUNK))
         self._data: bytearray | None = None
         self._buffers: list[bytearray] = []
@@ -52,7 +52,7 @@ class Connection:
     # -- sending -----------------------------------------------------------------------------------------------------
 
     def send(self, message: Any) -> None:
-        """Send what there is room for of a message; `flush` sends the rest. Local.
+        """Send as much of a message as fits now; `flush` sends the rest. Local.
 
         Raises:
             OSError: the other side has ended.
@@ -75,11 +75,11 @@ class Connection:
 
     @property
     def unsent(self) -> bool:
-        """Whether something waits for room. Local."""
+        """Whether data wait to be sent. Local."""
         return bool(self._unsent)
 
     def flush(self) -> None:
-        """Send what there is room for now. Local.
+        """Send as much as fits now. Local.
 
         Raises:
             OSError: the other side has ended.
@@ -100,7 +100,7 @@ class Connection:
         """Return the messages that have arrived. Local; does not block.
 
         Raises:
-            EOFError: the other side has closed the connection, and all that it has sent has been returned.
+            EOFError: the other side has closed the connection, and all its messages have been returned.
             OSError: the connection is broken.
         """
         messages: list[Any] = []
@@ -125,7 +125,7 @@ class Connection:
         return messages
 
     def _fill(self) -> tuple[int, bool]:
-        """Read once; return how many bytes, and whether there may be more."""
+        """Read once; return the number of bytes, and whether more may be available."""
         target = self._left[0] if self._left else self._chunk
         count = self.socket.recv_into(target)
         if not count:
@@ -135,7 +135,7 @@ class Connection:
         return count, count == len(target)
 
     def _whole(self) -> list[Any]:
-        """Return the messages of which all has been read."""
+        """Return the messages that have been read completely."""
         messages: list[Any] = []
         received = self._received
         while True:
@@ -163,10 +163,10 @@ class Connection:
 
 
 class Patience:
-    """How a side waits: it polls while messages come soon, since waking up takes longer than a short task. Local.
+    """The waiting of a side: it polls while messages come soon, since waking up takes longer than a short task. Local.
 
     Args:
-        arrived: waits for a message, for so many seconds at most (None: no limit); returns whether there is one.
+        arrived: waits for a message, for at most the given seconds (None: no limit); returns whether there is one.
     """
 
     def __init__(self, arrived: Callable[[float | None], object]) -> None:
@@ -174,11 +174,11 @@ class Patience:
         self._spins, self._shared = True, 0
 
     def wait(self, seconds: float | None, *, spin: bool = True) -> bool:
-        """Wait for a message, for so many seconds at most; return whether there is one. Blocks.
+        """Wait for a message, for at most `seconds`; return whether there is one. Blocks.
 
         Args:
-            seconds: None: no limit.
-            spin: whether there is a core to poll on.
+            seconds: time limit; None: no limit.
+            spin: whether a core is free to poll on.
         """
         start = now = time.perf_counter()
         if spin and self._spins and self._shared == 0:
@@ -222,7 +222,7 @@ class Line:
             self._connection.flush()
 
     def receive(self, timeout: float | None) -> list[Any]:
-        """Return the messages that have arrived; if there are none, wait for some, for so many seconds at most.
+        """Return the messages that have arrived; if there are none, wait for some, for at most `timeout` seconds.
 
         Raises:
             EOFError: the pool has ended.

@@ -1,4 +1,4 @@
-"""Tasks of a pool: the call, several calls as one of them, its future, and what goes wrong with the workers.
+"""Tasks of a pool: the call, a batch of calls, its future, and errors of the workers.
 
 The futures are those of `concurrent.futures`, but their waiting thread may do the pool's work meanwhile.
 """
@@ -33,11 +33,11 @@ class Task:
     """A task and its future.
 
     Args:
-        function: what to call.
-        arguments: the pickle of a tuple and a dictionary.
-        buffers: of the pickle.
-        future: for a task of this process.
-        origin: for a task of a task: the worker that has submitted it, and its number there.
+        function: function to call.
+        arguments: pickle of a tuple and a dictionary.
+        buffers: buffers of the pickle.
+        future: future, for a task of this process.
+        origin: for a nested task: the worker that has submitted it, and its number there.
     """
 
     __slots__ = ("arguments", "buffers", "function", "future", "origin")
@@ -59,19 +59,19 @@ class Task:
 
 
 class Waiter(Protocol):
-    """What the futures of a pool share."""
+    """The common part of the futures of a pool."""
 
     condition: threading.Condition
 
     def wait(self, ready: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait until something holds; return whether it does. Blocks."""
+        """Wait until a condition holds; return whether it does. Blocks."""
 
 
 class TaskFuture(concurrent.futures.Future[Any]):
     """The future of a task. Local.
 
-    The futures of a pool share one condition, since most of the time that a `concurrent.futures.Future` takes goes into
-    its own.
+    The futures of a pool share one condition: making one for each takes most of the time of a
+    `concurrent.futures.Future`.
     """
 
     def __init__(self, waiter: Waiter) -> None:
@@ -109,7 +109,7 @@ class TaskFuture(concurrent.futures.Future[Any]):
             self._invoke_callbacks()
 
     def _invoke_callbacks(self) -> None:
-        """Run the callbacks; what they raise is logged, as `concurrent.futures` does with an `Exception`."""
+        """Run the callbacks; their exceptions are logged, as `concurrent.futures` does with an `Exception`."""
         for call in self._done_callbacks:
             try:
                 call(self)
@@ -125,7 +125,7 @@ class TaskFuture(concurrent.futures.Future[Any]):
 
         Raises:
             CancelledError: the task was cancelled.
-            TimeoutError: it has not ended after `timeout` seconds.
+            TimeoutError: the task has not ended after `timeout` seconds.
         """
         self._await(timeout)
         if self._exception is not None:
@@ -148,7 +148,7 @@ class TaskFuture(concurrent.futures.Future[Any]):
 
 
 class WorkerLostError(GondwanaError, BrokenExecutor):
-    """A worker ended while it had a task; the message names both. The pool goes on."""
+    """A worker ended while it had a task; the message names both. The pool continues."""
 
 
 class PoolBrokenError(GondwanaError, BrokenExecutor):
@@ -156,7 +156,7 @@ class PoolBrokenError(GondwanaError, BrokenExecutor):
 
 
 def unstartable(error: OSError) -> str:
-    """Return why no worker can be started, in words for a message, and what to change. Local."""
+    """Return why no worker can be started, and what to change, for a message. Local."""
     named = f"{error.filename}: " if error.filename else ""
     return f"{named}{error.strerror or error}{_REMEDIES.get(error.errno or 0, '')}"
 
@@ -177,8 +177,8 @@ def run_batch(function: Function, items: list[Any], stop: bool) -> Outcomes:
     """Call a function for each of the items; return the seconds and the outcomes. Local; runs on a worker.
 
     Args:
-        function: what to call.
-        items: the arguments of each call.
+        function: function to call.
+        items: arguments of each call.
         stop: whether to stop at the first error.
     """
     call, start = packing.load_function(function), time.perf_counter()

@@ -1,4 +1,4 @@
-"""What a worker does: it runs the tasks that come, and returns their outcomes in groups."""
+"""A worker: it runs the tasks that come, and returns their outcomes in groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gondwana.tasks.pool.packing import Function, Packer
 from gondwana.tasks.pool.task import RUN_BATCH, TaskFuture, sendable
 
 HOLD = 2e-4
-"""Seconds that a worker keeps outcomes back at most while it has further tasks that are shorter."""
+"""Seconds that a worker keeps outcomes back at most while it has further, shorter tasks."""
 
 _clock = time.perf_counter
 
@@ -24,17 +24,17 @@ class Worker:
     """A worker of a pool. Local.
 
     Args:
-        line: its connection to the pool.
-        packer: for results and nested tasks.
+        line: connection to the pool.
+        packer: packer of results and nested tasks.
         begin: called with the number of each task before it begins.
 
     Attributes:
-        condition: of the futures of nested tasks.
+        condition: condition of the futures of nested tasks.
         serving: whether it runs tasks now.
     """
 
     workers = 1
-    """A task does not know how many workers its pool has; it keeps enough on the way for one."""
+    """A task does not know the number of its pool's workers; it keeps enough tasks under way for one."""
 
     def __init__(
         self, line: messages.Line, packer: Packer, begin: Callable[[int], object] = lambda number: None
@@ -51,12 +51,12 @@ class Worker:
         self._stopped = self.serving = False
 
     def serve(self, initializer: Function | None, data: bytes, buffers: tuple[Any, ...] = ()) -> None:
-        """Run the initializer, then tasks until the pool says that there will be no more. Blocks.
+        """Run the initializer, then tasks until the pool says that no more will come. Blocks.
 
         Args:
-            initializer: None for none.
-            data: the pickle of its arguments.
-            buffers: of the pickle.
+            initializer: function to call first; None for none.
+            data: pickle of its arguments.
+            buffers: buffers of the pickle.
 
         Raises:
             OSError: the pool has ended.
@@ -99,7 +99,7 @@ class Worker:
             self._held_since = end
 
     def _pack(self, function: Function, value: Any) -> packing.Packed:
-        """Pack a result; if it is that of a batch, what cannot be packed is the error of its item alone."""
+        """Pack a result; in a batch, a result that cannot be packed becomes the error of its item alone."""
         try:
             return self.packer.value(value)
         except BaseException as error:
@@ -127,7 +127,7 @@ class Worker:
             else:
                 self._stopped = True
 
-    # -- tasks of tasks ----------------------------------------------------------------------------------------------
+    # -- nested tasks ------------------------------------------------------------------------------------------------
 
     def submit(self, function: Function, arguments: bytes, buffers: tuple[Any, ...]) -> TaskFuture:
         """Submit a task to the pool of this worker, from a task. Local; does not wait."""
@@ -153,13 +153,13 @@ class Worker:
         future.settle(value, error)
 
     def wait(self, ready: Callable[[], bool], timeout: float | None) -> bool:
-        """Run tasks of tasks until something holds; return whether it does. Blocks.
+        """Run nested tasks until a condition holds; return whether it does. Blocks.
 
-        Others could wait in turn, on the same stack, so they are given back.
+        Other tasks could wait in turn, on the same stack, so they are given back.
 
         Args:
             ready: returns whether it holds.
-            timeout: seconds; None: no limit. The task that runs then is not interrupted.
+            timeout: seconds; None: no limit. A task that is running then is not interrupted.
         """
         if ready():
             return True
@@ -183,8 +183,8 @@ class NestedPool(Submitter):
     """The pool of a worker as its tasks see it. Local.
 
     Args:
-        key: of the pool.
-        worker: this one.
+        key: name of the pool.
+        worker: this worker.
     """
 
     def __init__(self, key: str, worker: Worker) -> None:
