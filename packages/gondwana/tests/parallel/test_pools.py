@@ -134,7 +134,10 @@ with gw.WorkerPool(1) as pool:
     worker = pool.submit(os.getpid).result(60)
     resource.prlimit(pool._processes._keeper.pid, resource.RLIMIT_NPROC, (1, 1))
     pool.add(1)
-    print(pool.submit(abs, -1).result(60))
+    found = pool.submit(abs, -1).result(60)
+    while pool.workers > 1:  # until the pool has taken note that the second one is missing
+        found = pool.submit(abs, -1).result(60)
+    print(found)
     os.kill(worker, signal.SIGKILL)
     try:
         print([pool.submit(abs, -1).exception(60) for _ in range(1000)][-1])

@@ -19,6 +19,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from gondwana.compiler.inlining import inlined
 from gondwana.compiler.types.points import INT
 
 _INT32 = ir.IntType(32)
@@ -133,14 +134,21 @@ futex_wait, futex_wake = _futex_call(_FUTEX_WAIT), _futex_call(_FUTEX_WAKE)
 
 
 @intrinsic
-def call_at(typingctx: Any, function: Any, block: Any, thread: Any, threads: Any) -> Any:
-    """Call the machine code at an address with three integers."""
-
+def _call(typingctx: Any, function: Any, packed: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(INT, [INT] * 3)
-        return builder.call(_pointer(builder, args[0], kind), list(args[1:]))
+        words = [
+            context.cast(builder, builder.extract_value(args[1], index), kind, types.int64)
+            for index, kind in enumerate(packed)
+        ]
+        return builder.call(_pointer(builder, args[0], ir.FunctionType(INT, [INT] * len(words))), words)
 
-    return types.int64(types.int64, types.int64, types.int64, types.int64), codegen
+    return types.int64(types.int64, packed), codegen
+
+
+@inlined
+def call_at(function: int, *args: int) -> int:
+    """Call the function at an address, of 64-bit integers that returns one: code that is compiled once, for others."""
+    return _call(function, args)  # type: ignore[no-any-return]
 
 
 def declare(builder: Any, name: str, kind: Any) -> Any:

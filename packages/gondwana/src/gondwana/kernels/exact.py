@@ -23,10 +23,10 @@ SPECIAL = DIGITS
 
 WORDS = DIGITS + 1
 EXACT = "exact"
-"""Stands for the dtype of the threads' results on the host if these are accumulators."""
-VALUES, PIECE = 112, 512
-"""Offset in words of the numbers that threads of the host keep until running sums have taken them, from the start of
-an accumulator; and the most of them."""
+"""What threads of the host leave instead of numbers of a dtype."""
+FINISH, VALUES, PIECE = WORDS + 30, 144, 512
+"""Words behind the start of an accumulator of the host: the address of the function that finishes a piece, and numbers
+that running sums have not taken yet; and how many these are at most."""
 STRIDE = 8 * (VALUES + PIECE + 16)
 """Bytes from the accumulator of one thread to the next: a multiple of two cache lines."""
 

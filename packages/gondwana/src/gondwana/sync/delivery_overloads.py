@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
 from gondwana.compiler.inlining import INLINED, called, inlined
-from gondwana.compiler.memory_order import load_word
+from gondwana.compiler.memory_order import call_at, load_word
 from gondwana.compiler.mpi.mpi_overloads import mpi_constant
 from gondwana.compiler.mpi.table import DELIVERY
 from gondwana.compiler.types.handle_types import handle_word, is_handle
-from gondwana.compiler.types.points import INT
 from gondwana.memory.segment import TABLE_HEAD
 from gondwana.sync.delivery import COMPLETE_AT, LARGEST_COMPILED, POLL_AT, SEND_AT
 from gondwana.sync.signals_native import CHANNEL
@@ -25,24 +23,12 @@ _delivery = mpi_constant(DELIVERY)
 def _entry(word: int) -> Any:
     """A function for compiled code that calls the machine code whose address is at a word of the state.
 
-    So that code is compiled once, not with each function that has a wait or a put with a signal. Its first argument is
-    the state.
+    Its first argument is the state.
     """
-
-    @intrinsic
-    def invoke(typingctx: Any, packed: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            members = [(builder.extract_value(values[0], index), kind) for index, kind in enumerate(packed)]
-            words = [context.cast(builder, value, kind, types.int64) for value, kind in members]
-            place = builder.inttoptr(builder.add(words[0], INT(word)), INT.as_pointer())
-            prototype = ir.FunctionType(INT, [INT] * len(words))
-            return builder.call(builder.inttoptr(builder.load(place), prototype.as_pointer()), words)
-
-        return types.int64(packed), codegen
 
     @inlined
     def call(*args: int) -> int:
-        return invoke(args)  # type: ignore[no-any-return]
+        return call_at(load_word(args[0] + word), *args)  # type: ignore[no-any-return]
 
     return call
 

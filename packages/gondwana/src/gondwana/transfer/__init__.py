@@ -12,7 +12,6 @@ if _TYPE_CHECKING:
     from gondwana.transfer.collectives.verbs import bcast as bcast
     from gondwana.transfer.completion import AccessRegion as AccessRegion
     from gondwana.transfer.completion import Transfer as Transfer
-    from gondwana.transfer.irregular_box import indexed as indexed
     from gondwana.transfer.messages.verbs import irecv as irecv
     from gondwana.transfer.messages.verbs import isend as isend
     from gondwana.transfer.messages.verbs import recv as recv
@@ -21,6 +20,7 @@ if _TYPE_CHECKING:
     from gondwana.transfer.messages.verbs import wait_all as wait_all
     from gondwana.transfer.plans.create import plan as plan
     from gondwana.transfer.plans.plan import Plan as Plan
+    from gondwana.transfer.runs import indexed as indexed
     from gondwana.transfer.verbs import copy as copy
     from gondwana.transfer.verbs import copy_indexed as copy_indexed
     from gondwana.transfer.verbs import get as get
@@ -32,7 +32,7 @@ __getattr__, __dir__ = _later.later(
         "gondwana.transfer.box": "StridedBox strided",
         "gondwana.transfer.collectives.verbs": "allreduce barrier bcast",
         "gondwana.transfer.completion": "AccessRegion Transfer",
-        "gondwana.transfer.irregular_box": "indexed",
+        "gondwana.transfer.runs": "indexed",
         "gondwana.transfer.messages.verbs": "irecv isend recv send sendrecv wait_all",
         "gondwana.transfer.plans.create": "plan",
         "gondwana.transfer.plans.plan": "Plan",

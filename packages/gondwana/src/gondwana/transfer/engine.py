@@ -33,9 +33,9 @@ from gondwana.transfer.completion import Notify
 from gondwana.transfer.devices.stream_order import DEFAULT, Order
 from gondwana.transfer.hops import Steps, hop, is_hop, run, staged
 from gondwana.transfer.host_copies import execute
-from gondwana.transfer.irregular_box import is_irregular, parts, table_between
 from gondwana.transfer.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, SIGNALLED, STAGED, WINDOW, Path, state
 from gondwana.transfer.plans.plan import under_way
+from gondwana.transfer.runs import is_irregular, parts, table_between
 
 SMALL = 8192
 """Bytes that travel inside a remote procedure call rather than beside it."""

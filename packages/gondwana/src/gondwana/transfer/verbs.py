@@ -21,8 +21,8 @@ from gondwana.transfer.completion import COMPLETE, Following, Notify, Transfer, 
 from gondwana.transfer.devices import cuda_copies
 from gondwana.transfer.devices.stream_order import DEFAULT, Order, Stream, order_of
 from gondwana.transfer.host_copies import ALL, UNFIT, rows
-from gondwana.transfer.irregular_box import IndexedBox
 from gondwana.transfer.paths import DIRECT, state
+from gondwana.transfer.runs import Runs
 
 _ARRAY = np.ndarray
 
@@ -168,7 +168,7 @@ def copy_indexed(
         >>> there.local(8).tolist()
         [14, 15, 0, 0, 0, 0, 10, 11]
     """
-    source, target = IndexedBox.within(src, src_indices, length), IndexedBox.within(dst, dst_indices, length)
+    source, target = Runs.within(src, src_indices, length), Runs.within(dst, dst_indices, length)
     if source.shape != target.shape:
         counts = source.shape[0], target.shape[0]
         raise UsageError("{} indices of the source and {} of the destination: make them equal".format(*counts))

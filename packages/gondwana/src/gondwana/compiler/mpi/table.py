@@ -38,6 +38,7 @@ FUNCTIONS = {
     "Recv": 7,
     "Send": 6,
     "Sendrecv": 12,
+    "Start": 1,
     "Test": 3,
     "Wait": 2,
     "Win_flush": 2,

@@ -19,6 +19,7 @@ from gondwana.compiler.cache import ObjectCode, fingerprint
 from gondwana.compiler.debugging.errors import raise_from_block
 from gondwana.compiler.function import obtain
 from gondwana.compiler.multithreading.pool import LINE, run, threads
+from gondwana.compiler.native import Native
 from gondwana.compiler.types.arguments import WORD, array_specs
 from gondwana.compiler.types.footprint import Footprint
 from gondwana.compiler.types.records import named_dtype
@@ -34,6 +35,7 @@ HEADER_WORDS = RAISED + 1 + _AXES
 """Status, exception, address of the results, number of boxes, address of the boxes; from `RAISED` on the exception of
 the first point that raised one, and the coordinates of the point."""
 
+_finish = Native("gondwana.kernels.cpu.exact_native", "finish", 5)
 _header = struct.Struct("3q").pack
 _NO_RESULTS = _header(0, 0, 0)
 PLANES = 3
@@ -88,7 +90,10 @@ class Loaded:
     def results(self, boxes: Boxes, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
         """Run a reduction over boxes and return the result of each thread, a row of words each. Local; blocks."""
         count = max(1, _thread_count(boxes.points))
-        left = np.zeros((count, (exact.STRIDE if self.result == exact.EXACT else LINE) // WORD), np.int64)
+        is_exact = self.result == exact.EXACT
+        left = np.zeros((count, (exact.STRIDE if is_exact else LINE) // WORD), np.int64)
+        if is_exact:
+            left[:, exact.FINISH] = _finish.address
         _launch(self, boxes, data, name, count=count, flags=flags, results=left.ctypes.data)
         return left
 

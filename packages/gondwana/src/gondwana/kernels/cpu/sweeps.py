@@ -27,7 +27,8 @@ from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.types.footprint import Footprint
 from gondwana.compiler.types.points import INT, PointType, coordinates, make
 from gondwana.compiler.types.views import ViewType, address
-from gondwana.kernels.cpu.accumulate import BLOCK, Folding
+from gondwana.kernels.cpu.accumulate import Folding
+from gondwana.kernels.cpu.exact_native import BLOCK
 from gondwana.kernels.cpu.launch import LEAD, TILING
 from gondwana.kernels.variant import Order
 

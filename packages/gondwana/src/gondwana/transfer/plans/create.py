@@ -18,11 +18,11 @@ from gondwana.memory.kinds import MemoryKind
 from gondwana.sync.signals import Signal
 from gondwana.teams import Team, world
 from gondwana.transfer.box import End, StridedBox, ends_of_copy
-from gondwana.transfer.irregular_box import is_irregular, parts
 from gondwana.transfer.plans.device import DevicePlan
 from gondwana.transfer.plans.host import HostPlan
 from gondwana.transfer.plans.pairs import Copies, Pair
 from gondwana.transfer.plans.plan import Plan
+from gondwana.transfer.runs import is_irregular, parts
 from gondwana.transfer.verbs import copy
 
 _Key: TypeAlias = tuple[int, int]
@@ -55,9 +55,10 @@ def plan(pairs: Iterable[tuple[End, End]], team: Team = world) -> Plan:
     A round of copies is started by `start()` and finished by `wait()`, by every rank that owns a source or a
     destination of the plan. A destination is overwritten only after its owner has started the round, and `wait` returns
     when all has arrived there, so neither needs a barrier. On one node and in host memory a round is stores into the
-    destinations and two counters a neighbour, and functions compiled by `gw.jit` take the plan as an argument and call
-    `plan.start()`, `plan.wait()` and `plan.test()`. Between nodes it is one message for all pairs of two ranks. On GPUs
-    the device keeps the order with the kernels launched before, between and after, as for `gw.exchange`.
+    destinations and two counters a neighbour; between nodes it is one message for all pairs of two ranks. Functions
+    compiled by `gw.jit` take a plan in host memory as an argument and call `plan.start()`, `plan.wait()` and
+    `plan.test()`. On GPUs the device keeps the order with the kernels launched before, between and after, as for
+    `gw.exchange`.
 
     Args:
         pairs: (source, destination) each, of one shape and dtype: arrays and their views, blocks of other ranks,

@@ -4,15 +4,15 @@ A rank writes its sources straight into the destinations of other ranks of the n
 direction there are two counters of rounds, one writer each, on their own cache lines: `entered` ("my destinations may
 be overwritten in round n") and `ready` ("your destinations of round n are written"). There is no other synchronisation
 on a node; the first counter is not used where the caller promises that destinations may be overwritten. To ranks of
-other nodes one message each goes by persistent MPI requests, packed and unpacked by compiled code.
+other nodes one message each goes by persistent MPI requests. Machine code carries all of it out, for Python and for
+compiled code alike.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,10 @@ from gondwana.compiler.mpi import table
 from gondwana.compiler.native import Native
 from gondwana.compiler.types.arguments import Described, describe_handle
 from gondwana.memory.segment import Segment
-from gondwana.teams import PersistentRequest
+from gondwana.teams import addresses, mpi
 from gondwana.transfer.box_copy import Copy
-from gondwana.transfer.host_copies import CopyTable, copy_table, execute
+from gondwana.transfer.hops import as_bytes
+from gondwana.transfer.host_copies import CopyTable, copy_table
 from gondwana.transfer.plans.pairs import Copies, Pair
 from gondwana.transfer.plans.plan import Plan, free_requests, message_tag
 
@@ -32,31 +33,88 @@ _advance = Native(_MODULE, "advance", 2)
 
 _LINE = 128
 _ENTER, _READY = 0, _LINE
-_LENT = 8
-"""Word of a plan that is not 0 while compiled code has a round under way."""
 _SPINS = 10_000
 """Polls before a waiting rank returns to Python, where signals are seen and others are served."""
 _FEW_SPINS = 20
 """Polls where there is more to poll."""
+_SOURCE, _TARGET = 0, 1
 _ALIGN = 16
 """Bytes on which the elements of a pair start in a message."""
 
 
-@dataclass
-class _Message:
-    """The elements for or from one rank of another node, and how they are packed or unpacked.
+class Head(NamedTuple):
+    """The words at the head of a plan.
 
     Attributes:
-        buffer: of the message.
-        copies: to it or from it; the table needs their offsets.
-        table: the same, to execute.
-        request: that sends or receives the message.
+        links: neighbours on the node.
+        links_at: address of a `Link` for each.
+        rows_at: address of the table of all copies.
+        own: rows of the copies that stay on this rank; they come first.
+        messages: messages from and to ranks of other nodes.
+        received: the number of those from them, which come first.
+        messages_at: address of a `Message` for each.
+        round: rounds that were started.
+        unpacked: the last round whose messages were unpacked.
+        counted_at: address of the word that counts rounds for a trace, 0 without one.
+        started: name of the span that begins a round.
+        waited: name of the span that ends one.
+        lent: address of the count of what uses memory of Python's objects (see `mpi.objects`), while compiled code has
+            a round under way; else 0.
     """
 
-    buffer: npt.NDArray[np.uint8]
-    copies: list[Copy]
-    table: CopyTable
-    request: PersistentRequest
+    links: int
+    links_at: int
+    rows_at: int
+    own: int
+    messages: int
+    received: int
+    messages_at: int
+    round: int = 0
+    unpacked: int = 0
+    counted_at: int = 0
+    started: int = 0
+    waited: int = 0
+    lent: int = 0
+
+
+class Link(NamedTuple):
+    """The words of one neighbour on the node.
+
+    Attributes:
+        enter_out: address of its counter of the rounds in which it may write here.
+        enter_in: address of our counter of the rounds in which we may write there.
+        ready_out: address of its counter of the rounds that we have written.
+        ready_in: address of our counter of the rounds that it has written.
+        first: the first row of the copies to it.
+        last: the row behind the last of them.
+        pushed: the last round that was written there.
+    """
+
+    enter_out: int
+    enter_in: int
+    ready_out: int
+    ready_in: int
+    first: int
+    last: int
+    pushed: int = 0
+
+
+class Message(NamedTuple):
+    """The words of one message from or to a rank of another node.
+
+    Attributes:
+        request: MPI's handle of the persistent request.
+        first: the first row of the copies that unpack or pack it.
+        last: the row behind the last of them.
+    """
+
+    request: int
+    first: int
+    last: int
+
+
+HEAD, LINK, MESSAGE = Head(*range(13)), Link(*range(7)), Message(*range(3))
+"""Places of the words, for machine code."""
 
 
 class HostPlan(Plan):
@@ -70,48 +128,51 @@ class HostPlan(Plan):
         self._flags = Segment(team, 2 * _LINE * len(near), window=False)
         # A peer finds its flags in our segment by its place among our neighbours, which only this rank knows.
         places = dict(team.node.allgather((team.rank, {rank: i for i, rank in enumerate(near)})))
-        self._build_links(copies, {rank: places[rank][team.rank] for rank in near})
-        far, tag = [rank for rank in neighbours if rank not in node], message_tag(self._flags)
-        self._sent = [_outgoing(copies, rank, tag) for rank in far if copies.to(rank)]
-        self._received = [_incoming(copies, rank, tag) for rank in far if copies.of(rank)]
-        self._requests = [message.request for message in (*self._sent, *self._received)]
-        weakref.finalize(self, free_requests, self._requests)
-        self._record(self._flags.key, near)
+        self._build(copies, {rank: places[rank][team.rank] for rank in near})
+        self._record(self._flags.key, neighbours)
         if self._rounds is not None:
-            self._plan[5:_LENT] = self._rounds.address, self._rounds.started, self._rounds.waited
+            words = self._rounds.address, self._rounds.started, self._rounds.waited
+            self._plan[HEAD.counted_at : HEAD.lent] = words
         team.node.barrier()  # nobody drops its counters before all have mapped them
 
     def _goes_on(self) -> bool:
-        return bool(self._plan[_LENT])
+        return bool(self._plan[HEAD.lent])
 
     def _begin(self) -> None:
-        for message in self._received:
-            message.request.start()
-        for message in self._sent:
-            execute(message.table)
-            message.request.start()
-        _advance.call(self._plan_address, 0)
+        self._go_on(0)
 
     def _soon(self) -> bool:
-        return not self._requests and _advance.call(self._plan_address, _SPINS) == 1
+        return not self._requests and self._go_on(_SPINS)
 
     def _advance(self) -> bool:
-        arrived = [request.test() for request in self._requests]
-        return _advance.call(self._plan_address, _FEW_SPINS) == 1 and all(arrived)
+        return self._go_on(_FEW_SPINS)
+
+    def _go_on(self, spins: int) -> bool:
+        found: int = _advance.call(self._plan_address, spins)
+        if found < 0:
+            raise mpi.module().Exception(-found)
+        return found == 1
 
     def _end(self) -> None:
-        for message in self._received:
-            execute(message.table)
+        """Do nothing: messages are unpacked."""
 
-    def _build_links(self, copies: Copies, places: dict[int, int]) -> None:
-        """Lay out the plan that compiled code reads: see the constants of `host_native`."""
+    def _build(self, copies: Copies, places: dict[int, int]) -> None:
+        """Lay out what machine code reads."""
         team = copies.team
+        tables: list[CopyTable] = []
+        self._kept: list[object] = []  # what the rows refer to by addresses
+
+        def rows(parts: list[Copy]) -> tuple[int, int]:
+            first = sum(map(len, tables))
+            tables.append(copy_table(parts))
+            self._kept.append(parts)
+            return first, first + len(tables[-1])
+
+        _, own = rows([pair.direct() for pair in copies.own])
         # Counters of a direction without copies: one that is always far enough, and one that nobody reads.
         self._no_counters = np.array([np.iinfo(np.int64).max, 0], np.int64)
         always, unread = self._no_counters[:1], self._no_counters[1:]
-        self._direct = [[pair.direct() for pair in copies.own]]
-        tables, links = [copy_table(self._direct[0])], []
-        mine = self._flags.view(team.rank)
+        links, mine = [], self._flags.view(team.rank)
         for index, (rank, place) in enumerate(places.items()):
             theirs: npt.NDArray[Any] = self._flags.view(rank)[2 * _LINE * place :]
             ours: npt.NDArray[Any] = mine[2 * _LINE * index :]
@@ -119,46 +180,55 @@ class HostPlan(Plan):
             enter_out, ready_in = (theirs[_ENTER:], ours[_READY:]) if copies.of(rank) else (unread, always)
             if copies.ready:
                 enter_out, enter_in = unread, always
-            self._direct.append([pair.direct() for pair in copies.to(rank)])
-            first = sum(map(len, tables))
-            tables.append(copy_table(self._direct[-1]))
-            flags = [flag.ctypes.data for flag in (enter_out, enter_in, ready_out, ready_in)]
-            links.append([*flags, first, first + len(tables[-1]), 0])
+            flags = (flag.ctypes.data for flag in (enter_out, enter_in, ready_out, ready_in))
+            links.append(Link._make((*flags, *rows([pair.direct() for pair in copies.to(rank)]), 0)))
+        far, tag = [rank for rank in copies.neighbours if rank not in places], message_tag(self._flags)
+        self._requests, messages = [], []
+        for pairs_of, end, work, init in (
+            (copies.of, _TARGET, Pair.unpacking, team.Recv_init),
+            (copies.to, _SOURCE, Pair.packing, team.Send_init),
+        ):
+            for rank in far:
+                if pairs := pairs_of(rank):
+                    buffer, starts = _buffer(pairs, end)
+                    request = init(buffer, rank, tag)
+                    self._requests.append(request)
+                    parts = list(map(work, pairs, starts))
+                    messages.append(Message(addresses.handle(request.handle), *rows(parts)))
+        weakref.finalize(self, free_requests, self._requests)
         self._rows = np.concatenate(tables)
-        self._links = np.array(links, np.int64)
-        words = [0, len(links), self._links.ctypes.data, self._rows.ctypes.data, len(tables[0]), 0, 0, 0, 0]
-        self._plan = np.array(words, np.int64)
+        self._links, self._messages = np.array(links, np.int64), np.array(messages, np.int64)
+        received = sum(bool(copies.of(rank)) for rank in far)
+        self._plan = np.array(
+            Head(
+                links=len(links),
+                links_at=self._links.ctypes.data,
+                rows_at=self._rows.ctypes.data,
+                own=own,
+                messages=len(messages),
+                received=received,
+                messages_at=self._messages.ctypes.data,
+            )
+        )
         self._plan_address = self._plan.ctypes.data
 
     def __gondwana_argument__(self) -> Described:  # type: ignore[override]
         """The addresses of the plan and of the function that carries it out, for compiled code."""
-        if self._requests:
-            return super().__gondwana_argument__()
         table.link_delivery()
         return describe_handle("plan", (), (self._plan_address, _advance.address))
 
 
-def _outgoing(copies: Copies, rank: int, tag: int) -> _Message:
-    """The message to a rank of another node."""
-    pairs = copies.to(rank)
-    buffer, starts = _buffer(pairs)
-    packing = [pair.packing(start) for pair, start in zip(pairs, starts, strict=True)]
-    return _Message(buffer, packing, copy_table(packing), copies.team.Send_init(buffer, rank, tag))
+def _buffer(pairs: Sequence[Pair], end: int) -> tuple[npt.NDArray[np.uint8], list[int]]:
+    """A message buffer and the address in it of the elements of each pair that are to be copied.
 
-
-def _incoming(copies: Copies, rank: int, tag: int) -> _Message:
-    """The message from a rank of another node."""
-    pairs = copies.of(rank)
-    buffer, starts = _buffer(pairs)
-    unpacking = [pair.unpacking(start) for pair, start in zip(pairs, starts, strict=True)]
-    return _Message(buffer, unpacking, copy_table(unpacking), copies.team.Recv_init(buffer, rank, tag))
-
-
-def _buffer(pairs: Sequence[Pair]) -> tuple[npt.NDArray[np.uint8], list[int]]:
-    """A message buffer and the address of each pair's elements in it."""
-    starts = message_starts([pair.nbytes for pair in pairs], _ALIGN)
-    buffer = np.empty(starts[-1], np.uint8)
-    return buffer, [buffer.ctypes.data + start for start in starts[:-1]]
+    What lies without gaps at this end is sent from there, or received there.
+    """
+    memory = pairs[0][end].memory
+    if len(pairs) == 1 and memory is not None and pairs[0][end].contiguous and pairs[0].packed.contiguous:
+        return as_bytes(memory), []
+    *starts, _ = message_starts([pair.nbytes for pair in pairs], _ALIGN)
+    buffer = np.empty(starts[-1] + pairs[-1].nbytes, np.uint8)
+    return buffer, [buffer.ctypes.data + start for start in starts]
 
 
 def message_starts(sizes: Sequence[int], align: int) -> list[int]:

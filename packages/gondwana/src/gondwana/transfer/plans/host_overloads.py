@@ -7,41 +7,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic, overload_method
+from numba.extending import overload_method
 
 from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, inlined
-from gondwana.compiler.memory_order import load_word, store_release
+from gondwana.compiler.memory_order import call_at, load_word, store_release
 from gondwana.compiler.mpi.mpi_overloads import lend_arguments
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.runtime.tracing import recorder
 from gondwana.sync.delivery_overloads import apply_what_arrives
 from gondwana.transfer.host_copies_native import word_at
-from gondwana.transfer.plans.host_native import COUNTED_AT, LENT, STARTED, WAITED
+from gondwana.transfer.plans.host import HEAD
 
 _FAMILY = family_type("plan")
 _PLAN, _ADVANCE = range(2)
 _SPINS, _WORD = 10_000, 8
-_INT = ir.IntType(64)
-
-
-@intrinsic
-def _call(typingctx: Any, address: Any, plan: Any, spins: Any) -> Any:
-    """Call the function at an address: `host_native.advance`."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        function = builder.inttoptr(values[0], ir.FunctionType(_INT, [_INT, _INT]).as_pointer())
-        return builder.call(function, values[1:])
-
-    return types.int64(types.int64, types.int64, types.int64), codegen
 
 
 @inlined
 def _count_round(head: int) -> int:
     """Count a round that has been started, and return its number."""
-    counter = word_at(head, COUNTED_AT)
+    counter = word_at(head, HEAD.counted_at)
     if counter != 0:
         store_release(counter, load_word(counter) + 1)
     return _round(head)  # type: ignore[no-any-return]
@@ -49,7 +35,7 @@ def _count_round(head: int) -> int:
 
 @inlined
 def _round(head: int) -> int:
-    counter = word_at(head, COUNTED_AT)
+    counter = word_at(head, HEAD.counted_at)
     return load_word(counter) if counter != 0 else -1
 
 
@@ -61,15 +47,23 @@ def _nothing(head: int) -> int:
 _started, _current = (_nothing, _nothing) if recorder is None else (_count_round, _round)
 
 
+@inlined
+def _advance(plan: Any, spins: int) -> int:
+    found = call_at(handle_word(plan, _ADVANCE), handle_word(plan, _PLAN), spins)
+    if found < 0:
+        raise RuntimeError("MPI failed to exchange the messages of a plan; start() and wait() in Python say more")
+    return found  # type: ignore[no-any-return]
+
+
 @overload_method(_FAMILY, "start", jit_options=INLINED)
 def _start(plan: Any) -> Any:
     def run(plan: Any) -> None:
         head, begin = handle_word(plan, _PLAN), recording.begin()
-        if word_at(head, LENT) != 0:
+        if word_at(head, HEAD.lent) != 0:
             raise RuntimeError("this plan is still under way: call wait() before the next start()")
-        store_release(head + LENT * _WORD, lend_arguments())
-        _call(handle_word(plan, _ADVANCE), head, 0)
-        recording.end(begin, word_at(head, STARTED), _started(head))
+        store_release(head + HEAD.lent * _WORD, lend_arguments())
+        _advance(plan, 0)
+        recording.end(begin, word_at(head, HEAD.started), _started(head))
 
     return run
 
@@ -78,9 +72,9 @@ def _start(plan: Any) -> Any:
 def _wait(plan: Any) -> Any:
     def run(plan: Any) -> None:
         head, begin = handle_word(plan, _PLAN), recording.begin()
-        while _call(handle_word(plan, _ADVANCE), head, _SPINS) == 0:
+        while _advance(plan, _SPINS) == 0:
             apply_what_arrives()
-        recording.end(begin, word_at(head, WAITED), _current(head))
+        recording.end(begin, word_at(head, HEAD.waited), _current(head))
 
     return run
 
@@ -88,6 +82,6 @@ def _wait(plan: Any) -> Any:
 @overload_method(_FAMILY, "test", jit_options=INLINED)
 def _test(plan: Any) -> Any:
     def run(plan: Any) -> bool:
-        return _call(handle_word(plan, _ADVANCE), handle_word(plan, _PLAN), 1) == 1  # type: ignore[no-any-return]
+        return _advance(plan, 1) == 1  # type: ignore[no-any-return]
 
     return run

@@ -115,10 +115,10 @@ class Plan(ABC):
         raise TypeError("a plan cannot be sent: it belongs to the ranks that have made it")
 
     def __gondwana_argument__(self) -> NoReturn:
-        """Compiled code takes plans in host memory of one node only."""
+        """Compiled code takes plans in host memory only."""
         raise UsageError(
-            "compiled code takes plans of copies in host memory of one node; this one has ends on devices or on other "
-            "nodes: call start() and wait() in Python"
+            "compiled code takes plans of copies in host memory; this one has ends on devices: call start() and wait() "
+            "in Python"
         )
 
     @abstractmethod
@@ -181,7 +181,7 @@ def message_tag(segment: Segment) -> int:
 def free_requests(requests: list[PersistentRequest]) -> None:
     """Free the requests of a plan, but not those that MPI still works on. Local; at exit, too, or MPI complains."""
     for request in requests:
-        if request.test():
+        if request.handle.Test():  # compiled code may have started it
             request.free()
 
 

@@ -1,6 +1,6 @@
-"""Boxes of pieces at any places: chunks of equal length at the places that a list of indices gives, or of any lengths.
+"""Runs of elements at any places, of one length or of any lengths, as ends of copies.
 
-A copy of an irregular box is made of copies of the others.
+A copy between runs of any lengths is made of copies of single runs and of runs of one length.
 """
 
 from __future__ import annotations
@@ -22,16 +22,22 @@ _LONG = 1024
 Indices = npt.NDArray[np.int64]
 
 
-class IrregularBox(StridedBox):
-    """Pieces of elements somewhere, one after the other: as a box of one axis. Local; never changes.
+class Runs(StridedBox):
+    """Runs of elements somewhere, one after the other: one end of a copy. Local; never changes.
 
-    Attributes:
-        memory: what the places count in, all of it.
-        starts: index of the first element of each piece, from the pointer on.
-        lengths: elements of each.
+    With runs of one length it is a box of two axes, runs and elements of a run. With a length for each run it is a box
+    of one axis.
+
+    Args:
+        pointer: Pointer to the element with the index 0; None for private memory.
+        memory: All that the indices count in, if loads and stores of this rank reach it.
+        dtype: Type of an element.
+        starts: Index of the first element of each run.
+        lengths: Elements of every run, or of each.
+        step: Bytes from one index to the next.
     """
 
-    __slots__ = ("lengths", "starts")
+    __slots__ = ("_step", "lengths", "starts")
 
     def __init__(
         self,
@@ -39,68 +45,109 @@ class IrregularBox(StridedBox):
         memory: npt.NDArray[Any] | None,
         dtype: np.dtype[Any],
         starts: Indices,
-        lengths: Indices,
+        lengths: int | Indices,
+        step: int,
     ) -> None:
-        super().__init__(pointer, memory, dtype, (int(lengths.sum()),), ())
+        shape = (len(starts), lengths) if isinstance(lengths, int) else (int(lengths.sum()),)
+        super().__init__(pointer, memory, dtype, shape, ())
         self.starts = starts
         self.lengths = lengths
+        self._step = step
 
     @classmethod
-    def within(cls, end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, lengths: npt.ArrayLike) -> IrregularBox:
-        """Return pieces of what a pointer or an ndarray of one axis leads to. Local.
+    def within(cls, end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, lengths: int | npt.ArrayLike) -> Runs:
+        """Return runs of what a pointer or an ndarray of one axis leads to. Local.
 
         Raises:
-            UsageError: the indices or the lengths are not lists of integers of one size, a length is negative, or some
-                piece lies outside.
+            UsageError: The indices or the lengths are not lists of integers of one size, a length is too small, or some
+                run lies outside.
         """
-        starts, counts = as_indices(indices, "indices"), as_indices(lengths, "lengths")
-        if starts.size != counts.size:
-            raise UsageError(f"{starts.size} indices and {counts.size} lengths: give one length for each index")
-        if counts.size and counts.min() < 0:
-            raise UsageError(f"a piece of {counts.min()} elements: give 0 or more")
-        starts, counts = starts[counts > 0], counts[counts > 0]
+        starts, counts = as_indices(indices, "indices"), _legal_lengths(lengths)
+        if not isinstance(counts, int):
+            if starts.size != counts.size:
+                raise UsageError(f"{starts.size} indices and {counts.size} lengths: give one length for each index")
+            starts, counts = starts[counts > 0], counts[counts > 0]
         low, high = (int(starts.min()), int((starts + counts).max())) if starts.size else (0, 0)
         pointer, memory, first = reached(end, low, high)
-        return cls(pointer, memory, end.dtype, starts - first, counts)
+        return cls(pointer, memory, end.dtype, starts - first, counts, step_in(memory, end.dtype))
+
+    @classmethod
+    def along(cls, pointer: GlobalPtr, starts: Indices, lengths: int | Indices, step: int) -> Runs:
+        """Return runs of elements at a distance of `step` bytes from each other. Local.
+
+        Raises:
+            UsageError: Some run lies outside the segment.
+        """
+        count = int((starts + lengths).max()) if starts.size else 0
+        return cls(pointer, StridedBox.at(pointer, (count,), (step,)).memory, pointer.dtype, starts, lengths, step)
+
+    def of_lengths(self, lengths: int | Indices, starts: Indices) -> Runs:
+        """Return other runs of the same elements. Local, unchecked."""
+        return Runs(self.pointer, self.memory, self.dtype, starts, lengths, self._step)
+
+    @property
+    def packed_strides(self) -> tuple[int, ...]:
+        """Strides of the same elements without gaps."""
+        return contiguous_strides(self.shape, self.dtype.itemsize)
 
     @property
     def item_stride(self) -> int:
-        """Bytes from one element to the next in a piece."""
-        return step_in(self.memory, self.dtype)
+        """Bytes from one element to the next in a run."""
+        return self._step
 
     @property
     def contiguous(self) -> bool:
         """Whether the elements lie without gaps: never to be relied on."""
         return False
 
-    def part(self, starts: tuple[int, ...], shape: tuple[int, ...]) -> IrregularBox:
+    def part(self, starts: tuple[int, ...], shape: tuple[int, ...]) -> Runs:
         """Return some of the elements. Local, unchecked. Arguments as for `StridedBox.part`."""
+        if isinstance(self.lengths, int):
+            first, inside = starts
+            return self.of_lengths(shape[1], self.starts[first : first + shape[0]] + inside)
         ends = np.cumsum(self.lengths)
         low = np.clip(starts[0] - (ends - self.lengths), 0, self.lengths)
         high = np.clip(starts[0] + shape[0] - (ends - self.lengths), 0, self.lengths)
         kept = high > low
-        return IrregularBox(self.pointer, self.memory, self.dtype, (self.starts + low)[kept], (high - low)[kept])
+        return self.of_lengths((high - low)[kept], (self.starts + low)[kept])
 
     def in_chunks_of(self, other: StridedBox) -> StridedBox:
-        """Return the same pieces in the shape of an indexed box with as many elements. Local."""
-        if other.offsets() is None or other.size != self.size:
-            return self
-        alike = IrregularBox(self.pointer, self.memory, self.dtype, self.starts, self.lengths)
-        alike.shape = other.shape
-        return alike
+        """Return the same elements as a box of one axis, if the other end has as many in runs of any lengths. Local."""
+        if is_irregular(self, other) and isinstance(self.lengths, int) and self.size == other.size:
+            return self.of_lengths(np.full(len(self.starts), self.lengths), self.starts)
+        return self
+
+    def load(self) -> npt.NDArray[Any]:
+        """Return the elements, of runs of one length, from memory in reach. Local."""
+        assert self.memory is not None
+        return self.memory[self._each()]
+
+    def store(self, data: npt.NDArray[Any]) -> None:
+        """Set the elements, of runs of one length, in memory in reach. Local."""
+        assert self.memory is not None
+        self.memory[self._each()] = data
 
     def offsets(self) -> Indices:
-        """Return the bytes from the pointer to each piece. Local."""
-        return self.starts * self.item_stride
+        """Return the bytes from the pointer to each run. Local."""
+        return self.starts * self._step
+
+    def of_bytes(self) -> NoReturn:
+        """Refuse: runs of such large elements are not cut. Local."""
+        raise UsageError(f"an indexed copy of elements of {self.dtype.itemsize} bytes that must be cut into pieces")
+
+    def _each(self) -> Indices:
+        return self.starts[:, None] + np.arange(self.shape[1])
 
     def __repr__(self) -> str:
         where = "private memory" if self.pointer is None else repr(self.pointer)
+        if isinstance(self.lengths, int):
+            return f"{self.shape[0]} chunks of {self.lengths} elements of {where}"
         return f"{len(self.starts)} pieces of {self.shape[0]} elements of {where}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.pointer is None:
             raise TypeError("private memory cannot be named to another rank")
-        return IrregularBox.within, (self.pointer, self.starts, self.lengths)
+        return Runs.along, (self.pointer, self.starts, self.lengths, self._step)
 
 
 class Fragments(NamedTuple):
@@ -165,10 +212,8 @@ def parts(source: StridedBox, target: StridedBox) -> Iterator[tuple[StridedBox, 
 
 def _pieces(box: StridedBox) -> tuple[Indices, Indices]:
     """Starts and lengths of the pieces of an end of one axis."""
-    if isinstance(box, IrregularBox):
-        return box.starts, box.lengths
-    if isinstance(box, IndexedBox):
-        return box.starts, np.full(len(box.starts), box.shape[1])
+    if isinstance(box, Runs):
+        return box.starts, np.broadcast_to(box.lengths, box.starts.shape)
     return np.zeros(1, np.int64), np.array(box.shape, np.int64)
 
 
@@ -186,9 +231,9 @@ def _row(box: StridedBox, start: int, count: int) -> StridedBox:
     return StridedBox(pointer, memory, box.dtype, (count,), (step,))
 
 
-def _chunks(box: StridedBox, starts: Indices, length: int) -> IndexedBox:
+def _chunks(box: StridedBox, starts: Indices, length: int) -> Runs:
     """Chunks of what the places of an end count in."""
-    return IndexedBox(box.pointer, box.memory, box.dtype, starts, length, box.item_stride)
+    return Runs(box.pointer, box.memory, box.dtype, starts, length, box.item_stride)
 
 
 def _each(starts: Indices, counts: Indices, step: int) -> Indices:
@@ -204,13 +249,11 @@ def _each(starts: Indices, counts: Indices, step: int) -> Indices:
 
 
 def is_irregular(source: StridedBox, target: StridedBox) -> bool:
-    """Return whether an end of a copy is irregular. Local."""
-    return isinstance(source, IrregularBox) or isinstance(target, IrregularBox)
+    """Return whether an end of a copy has a length for each run. Local."""
+    return any(isinstance(box, Runs) and not isinstance(box.lengths, int) for box in (source, target))
 
 
-def indexed(
-    end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, length: npt.ArrayLike = 1
-) -> IndexedBox | IrregularBox:
+def indexed(end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, length: npt.ArrayLike = 1) -> Runs:
     """Return pieces at any places, as an end of `gw.plan` and `gw.copy`. Local.
 
     The other end has as many elements, without gaps: they are gathered or scattered. Or it is indexed too, in pieces of
@@ -237,112 +280,7 @@ def indexed(
         >>> there.local(7).tolist()
         [6.0, 1.0, 2.0, 3.0, 0.0, 0.0, 5.0]
     """
-    if np.ndim(length) == 0:
-        return IndexedBox.within(end, indices, int(np.asarray(length)))
-    return IrregularBox.within(end, indices, length)
-
-
-class IndexedBox(StridedBox):
-    """Chunks of elements somewhere: as a box of two axes, chunks and elements of a chunk. Local; never changes.
-
-    Args:
-        pointer: to the element with the index 0; None for private memory.
-        memory: what the indices count in, all of it, if loads and stores of this rank reach it.
-        dtype: type of an element.
-        starts: index of the first element of each chunk.
-        length: elements of a chunk.
-        step: bytes from one index to the next; default: elements without gaps.
-    """
-
-    __slots__ = ("_step", "starts")
-
-    def __init__(
-        self,
-        pointer: GlobalPtr | None,
-        memory: npt.NDArray[Any] | None,
-        dtype: np.dtype[Any],
-        starts: Indices,
-        length: int,
-        step: int | None = None,
-    ) -> None:
-        super().__init__(pointer, memory, dtype, (len(starts), length), ())
-        self.starts = starts
-        self._step = dtype.itemsize if step is None else step
-
-    @classmethod
-    def within(cls, end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, length: int) -> IndexedBox:
-        """Return chunks of what a pointer or an ndarray of one axis leads to. Local.
-
-        Raises:
-            UsageError: the indices are not a list of integers, or some chunk lies outside.
-        """
-        starts = as_indices(indices, "indices")
-        if length < 1:
-            raise UsageError(f"chunks of {length} elements: give 1 or more")
-        low, high = (int(starts.min()), int(starts.max()) + length) if starts.size else (0, 0)
-        pointer, memory, first = reached(end, low, high)
-        return cls(pointer, memory, end.dtype, starts - first, length, step_in(memory, end.dtype))
-
-    @classmethod
-    def along(cls, pointer: GlobalPtr, starts: Indices, length: int, step: int) -> IndexedBox:
-        """Return chunks of elements at a distance of `step` bytes from each other. Local.
-
-        Raises:
-            UsageError: some chunk lies outside the segment.
-        """
-        count = int(starts.max()) + length if starts.size else 0
-        return cls(pointer, StridedBox.at(pointer, (count,), (step,)).memory, pointer.dtype, starts, length, step)
-
-    @property
-    def packed_strides(self) -> tuple[int, ...]:
-        """Strides of the same elements without gaps."""
-        return contiguous_strides(self.shape, self.dtype.itemsize)
-
-    @property
-    def item_stride(self) -> int:
-        """Bytes from one element to the next in a chunk."""
-        return self._step
-
-    @property
-    def contiguous(self) -> bool:
-        """Whether the elements lie without gaps: never to be relied on."""
-        return False
-
-    def part(self, starts: tuple[int, ...], shape: tuple[int, ...]) -> StridedBox:
-        """Return some chunks, or part of one. Local, unchecked. Arguments as for `StridedBox.part`."""
-        first, inside = starts
-        chunks = self.starts[first : first + shape[0]] + inside
-        return IndexedBox(self.pointer, self.memory, self.dtype, chunks, shape[1], self._step)
-
-    def load(self) -> npt.NDArray[Any]:
-        """Return the elements in a row, from memory in reach. Local."""
-        assert self.memory is not None
-        return self.memory[self._each()]
-
-    def store(self, data: npt.NDArray[Any]) -> None:
-        """Set the elements, in memory in reach. Local."""
-        assert self.memory is not None
-        self.memory[self._each()] = data
-
-    def offsets(self) -> Indices:
-        """Return the bytes from the pointer to each chunk. Local."""
-        return self.starts * self.item_stride
-
-    def of_bytes(self) -> NoReturn:
-        """Refuse: chunks of such large elements are not cut. Local."""
-        raise UsageError(f"an indexed copy of elements of {self.dtype.itemsize} bytes that must be cut into pieces")
-
-    def _each(self) -> Indices:
-        return self.starts[:, None] + np.arange(self.shape[1])
-
-    def __repr__(self) -> str:
-        where = "private memory" if self.pointer is None else repr(self.pointer)
-        return f"{self.shape[0]} chunks of {self.shape[1]} elements of {where}"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self.pointer is None:
-            raise TypeError("private memory cannot be named to another rank")
-        return IndexedBox.along, (self.pointer, self.starts, self.shape[1], self._step)
+    return Runs.within(end, indices, length)
 
 
 def reached(
@@ -372,6 +310,19 @@ def reached(
 def step_in(memory: npt.NDArray[Any] | None, dtype: np.dtype[Any]) -> int:
     """Return the bytes from one index to the next in memory of one axis, or behind a pointer. Local."""
     return dtype.itemsize if memory is None else memory.strides[0]
+
+
+def _legal_lengths(given: npt.ArrayLike) -> int | Indices:
+    """The length of every run, or that of each."""
+    if np.ndim(given):
+        lengths = as_indices(given, "lengths")
+        if lengths.size and lengths.min() < 0:
+            raise UsageError(f"a piece of {lengths.min()} elements: give 0 or more")
+        return lengths
+    length = int(as_indices(np.ravel(given), "length")[0])
+    if length < 1:
+        raise UsageError(f"chunks of {length} elements: give 1 or more")
+    return length
 
 
 def as_indices(given: npt.ArrayLike, what: str) -> Indices:
