@@ -59,10 +59,8 @@ def hop(source: StridedBox, target: StridedBox, order: Order) -> Started:
         if len(ends) == 2:
             _move(one, source, target, start, end)
             done = reusable = EventFuture(one.device, (first, last))
-        elif source.memory is None:
-            done = reusable = _download(one, source, target, first, start)
         else:
-            done, reusable = _upload(one, source, target, last, end)
+            done, reusable = _transfer(one, source, target, first, start)
         order.end(one.device)
     return done, reusable
 
@@ -91,34 +89,29 @@ def started_row(src: Any, dst: Any, n: int, source: Row | None, target: Row | No
             return None
         return _between(first, first.address + src.offset, last, last.address + dst.offset, n * src.dtype.itemsize)
     if first is not None and target is not None and target.flags.writeable and _fits(target, dst, src):
-        return _down(first, first.address + src.offset, dst, target)
+        return _across(first, first.address + src.offset, dst, target, up=False)
     if last is not None and source is not None and _fits(source, src, dst):
-        return _up(src, source, last, last.address + dst.offset)
+        return _across(last, last.address + dst.offset, src, source, up=True)
     return None
 
 
-def _upload(one: CopyStream, source: StridedBox, target: StridedBox, there: OnDevice, end: int) -> Started:
-    if not _through_ring(one, source, _is_plain(source, target)):
-        _move(one, source, target, source.address, end)
-        done = EventFuture(one.device, (there, source.memory))
+def _transfer(one: CopyStream, source: StridedBox, target: StridedBox, there: OnDevice, at: int) -> Started:
+    """Copy between host memory and an address of a device, through the ring if need be."""
+    up = source.memory is not None
+    here = source if up else target
+    if not _through_ring(one, here, _is_plain(source, target)):
+        _move(one, source, target, *((here.address, at) if up else (at, here.address)))
+        done = EventFuture(one.device, (there, here.memory))
         return done, done
-    packed = _room(one, target)
-    packed.store(source.load())
-    _move(one, packed, target, packed.address, end)
-    done = EventFuture(one.device, there)
+    packed = _room(one, target if up else source)
+    if up:
+        packed.store(source.load())
+        _move(one, packed, target, packed.address, at)
+    else:
+        _move(one, source, packed, at, packed.address)
+    done = EventFuture(one.device, there, None if up else lambda: target.store(packed.load()))
     one.ring.hold(done)
-    return done, DONE
-
-
-def _download(one: CopyStream, source: StridedBox, target: StridedBox, there: OnDevice, start: int) -> Future[None]:
-    if not _through_ring(one, target, _is_plain(source, target)):
-        _move(one, source, target, start, target.address)
-        return EventFuture(one.device, (there, target.memory))
-    packed = _room(one, source)
-    _move(one, source, packed, start, packed.address)
-    done = EventFuture(one.device, there, lambda: target.store(packed.load()))
-    one.ring.hold(done)
-    return done
+    return done, DONE if up else done
 
 
 def _through_ring(one: CopyStream, box: StridedBox, plain: bool) -> bool:
@@ -203,35 +196,30 @@ def _between(first: OnDevice, start: int, last: OnDevice, end: int, nbytes: int)
     return done, done
 
 
-def _up(src: Any, source: Row, there: OnDevice, end: int) -> Started:
-    one, nbytes = copy_stream(there.device), source.nbytes
+def _across(there: OnDevice, at: int, end: Any, row: Row, *, up: bool) -> Started:
+    """Copy elements in host memory to an address of a device, or from there.
+
+    Args:
+        there: the memory on the device.
+        at: address there.
+        end: the end of the copy in host memory, as given to `gw.copy`.
+        row: its elements.
+        up: whether they go to the device.
+    """
+    one, nbytes = copy_stream(there.device), row.nbytes
     (DRIVER if there.own else IPC).count(nbytes)
     with one.lock:
-        if nbytes > SMALL or _is_pinned(src):
-            one.device.driver.copy(end, source.ctypes.data, nbytes, one.begin(there.own))
-            done = EventFuture(one.device, (there, source))
+        direct = nbytes > SMALL or _is_pinned(end)
+        address, room = (row.ctypes.data, row) if direct else one.ring.take(nbytes)
+        if up and not direct:
+            room[:] = row.view(_BYTE)
+        one.device.driver.copy(*((at, address) if up else (address, at)), nbytes, one.begin(there.own))
+        if direct:
+            done = EventFuture(one.device, (there, row))
             return done, done
-        address, room = one.ring.take(nbytes)
-        room[:] = source.view(_BYTE)
-        one.device.driver.copy(end, address, nbytes, one.begin(there.own))
-        done = EventFuture(one.device, there)
+        done = EventFuture(one.device, there, None if up else lambda: row.view(_BYTE).__setitem__(slice(None), room))
         one.ring.hold(done)
-    return done, DONE
-
-
-def _down(there: OnDevice, start: int, dst: Any, target: Row) -> Started:
-    one, nbytes = copy_stream(there.device), target.nbytes
-    (DRIVER if there.own else IPC).count(nbytes)
-    with one.lock:
-        if nbytes > SMALL or _is_pinned(dst):
-            one.device.driver.copy(target.ctypes.data, start, nbytes, one.begin(there.own))
-            done = EventFuture(one.device, (there, target))
-        else:
-            address, room = one.ring.take(nbytes)
-            one.device.driver.copy(address, start, nbytes, one.begin(there.own))
-            done = EventFuture(one.device, there, lambda: target.view(_BYTE).__setitem__(slice(None), room))
-            one.ring.hold(done)
-    return done, done
+    return done, DONE if up else done
 
 
 class CopyStream:
