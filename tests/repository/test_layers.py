@@ -23,7 +23,7 @@ PACKAGES = {
     # and 2,900.
     "gondwana": ((), 38_310),
     "gondwana-apps": (("gondwana",), 9_000),
-    "gondwana-bench": (("gondwana", "gondwana_apps"), 10_300),
+    "gondwana-bench": (("gondwana", "gondwana_apps"), 9_900),
     "gondwana-emulator": (("gondwana",), 2_860),
 }
 SOURCES = {name: ROOT / "packages" / name / "src" / name.replace("-", "_") for name in PACKAGES}

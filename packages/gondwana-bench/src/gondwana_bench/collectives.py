@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana import Team
-from gondwana.errors import UsageError
 from gondwana.teams import mpi
 from gondwana_bench.measure import Variant, in_seconds, timed
 from gondwana_bench.messages.comparison import COLUMNS, PYTHON_PARITY, Pair, rows
 from gondwana_bench.native.messages import Messages
 from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rma.candidates import Candidate
-from gondwana_bench.rows import Row, check_numbers
+from gondwana_bench.rows import Row, check_numbers, check_ranks
 
 WORD = 8
 SIZES = (8, 64, 512, 1024, 8192, 65536, 1048576, 8388608)
@@ -47,14 +46,11 @@ def check(ranks: int, sizes: Sequence[int]) -> None:
     Raises:
         UsageError: names the option, what was given and what is legal.
     """
-    if ranks < 2:
-        raise UsageError(f"--ranks {ranks}: a collective needs at least 2 ranks")
+    check_ranks(ranks, "a collective needs at least 2 ranks")
     check_numbers("--sizes", sizes, f"multiples of {WORD} bytes, such as 8,8192", least=WORD, multiple=WORD)
 
 
-def measure(
-    team: Team, sizes: Sequence[int] = SIZES, *, repeat: int = 20, batch_seconds: float = 0.02
-) -> Iterator[Row]:
+def measure(team: Team, sizes: Sequence[int] = SIZES, **timing: Any) -> Iterator[Row]:
     """Measure a barrier, and broadcasts and sums of every size. Collective over team.
 
     Calls follow each other without anything in between; the slowest rank's time counts.
@@ -62,8 +58,7 @@ def measure(
     Args:
         team: at least two MPI ranks.
         sizes: bytes that each rank contributes.
-        repeat: rounds; each times every variant once.
-        batch_seconds: length of one sample [s].
+        timing: of `measure.interleave`.
 
     Returns:
         The same rows on every rank: microseconds a call of ours and of the rival, the speed relative to the rival with
@@ -74,7 +69,6 @@ def measure(
     """
     check(team.size, sizes)
     c = Messages(team)
-    timing: dict[str, Any] = {"repeat": repeat, "batch_seconds": batch_seconds}
     yield from rows(team, BARRIERS, _barriers(team, c), 0, **timing)
     for size in sizes:
         yield from rows(team, TRANSFERS, _transfers(team, c, size), size, **timing)

@@ -6,13 +6,14 @@ import json
 import os
 import statistics
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gondwana.errors import UsageError
 from gondwana_bench import processes, triad
-from gondwana_bench.rows import Row, relative
+from gondwana_bench.processes import Command, StartNative
+from gondwana_bench.rows import Row, both, relative
 from gondwana_bench.statistics import summarize
 
 SIZES = (16, 32, 64)
@@ -38,10 +39,6 @@ _SAME = (
     "Machine Summary::Distributed Processes", "Processor Dimensions::npx", "Processor Dimensions::npy",
     "Processor Dimensions::npz", "Linear System Information::Number of Nonzero Terms",
 )  # fmt: skip
-
-Command = tuple[Sequence[str], Mapping[str, str]]
-StartOfficial = Callable[[int, Sequence[str]], Command]
-"""Returns the command and the variables that start the official program on a number of ranks with arguments."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ class Result:
 
 
 def measure(
-    cases: Iterable[tuple[int, int]], official: StartOfficial | None, *, seconds: int, repeat: int
+    cases: Iterable[tuple[int, int]], official: StartNative | None, *, seconds: int, repeat: int
 ) -> Iterator[Row]:
     """Run every case and compare. Local: starts jobs one after another, in an order that changes every round.
 
@@ -103,12 +100,12 @@ def measure(
                     samples[who].append(run(official(ranks, words), who))
             for theirs in samples["official"][-1:]:
                 _check_same(samples["ours"][-1], theirs)
-        yield _row(size, ranks, samples["ours"], samples["official"], _middle(bandwidths))
+        yield _row(size, ranks, samples["ours"], samples["official"], statistics.median(bandwidths))
 
 
 def ours(ranks: int, words: Sequence[str]) -> Command:
     """Return the command that runs ours. Local."""
-    return processes.our_command(ranks, "hpcg", *words, "--json", "result.json"), os.environ
+    return Command(processes.our_command(ranks, "hpcg", *words, "--json", "result.json"), os.environ)
 
 
 def run(command: Command, who: str) -> Result:
@@ -117,9 +114,8 @@ def run(command: Command, who: str) -> Result:
     Raises:
         UsageError: it cannot be started, failed, or left no result file of HPCG 3.1.
     """
-    argv, variables = command
     with tempfile.TemporaryDirectory() as folder:
-        done = processes.run(argv, variables, folder)
+        done = processes.run(*command, folder)
         files = list(Path(folder).glob("HPCG-Benchmark*3.1*.txt"))
         if len(files) != 1:
             found = f"{who}: {len(files)} result files of HPCG 3.1 instead of one"
@@ -152,28 +148,25 @@ def _check_same(mine: Result, theirs: Result) -> None:
 
 def _row(size: int, ranks: int, mine: Sequence[Result], theirs: Sequence[Result], bandwidth: float) -> Row:
     """The medians; without runs of the official program, what needs them is None."""
+    others = list(theirs) or None
     # Time for the work of one rated operation, so that the ratio is of speeds.
     cost, their_cost = ([1.0 / max(found.rating, 1e-9) for found in runs] for runs in (mine, theirs))
     seconds, their_seconds = ([found.per_iteration("Total") for found in runs] for runs in (mine, theirs))
-    moved = _middle([run.json["bandwidth_gb_s"] for run in mine])
+    moved = statistics.median([run.json["bandwidth_gb_s"] for run in mine])
     return {
         "size": size,
         "ranks": ranks,
-        "rating": _middle([run.rating for run in mine]),
-        "official_rating": _middle([run.rating for run in theirs]) if theirs else None,
+        **both(mine, others, "official_", rating=lambda runs: statistics.median([run.rating for run in runs])),
         **relative(their_cost or None, cost),
         **{name: _speed(key, mine, theirs) for name, key in KERNELS.items()},
-        "milliseconds": 1e3 * _middle(seconds),
-        "official_milliseconds": 1e3 * _middle(their_seconds) if theirs else None,
+        **both(seconds, their_seconds or None, "official_", milliseconds=lambda of: 1e3 * statistics.median(of)),
         **relative(their_seconds or None, seconds, "iteration_ratio"),
-        "seconds": asdict(summarize(seconds)),
-        "official_seconds": asdict(summarize(their_seconds)) if theirs else None,
+        **both(seconds, their_seconds or None, "official_", seconds=lambda of: asdict(summarize(of))),
         "iterations": max(run.json["iterations_optimised"] for run in mine),
         "bandwidth_gb_s": moved,
         "triad_gb_s": bandwidth,
         "of_triad": moved / bandwidth,
-        "samples": [run.rating for run in mine],
-        "official_samples": [run.rating for run in theirs],
+        **both(mine, theirs, "official_", samples=lambda runs: [run.rating for run in runs]),
         "verified": all(run.valid for run in theirs) and all(run.json["verified"] for run in mine),
     }
 
@@ -182,9 +175,5 @@ def _speed(kernel: str, mine: Sequence[Result], theirs: Sequence[Result]) -> flo
     """Return our speed relative to theirs; None without theirs, or if a clock was too coarse."""
     if not theirs:
         return None
-    times = [_middle([run.per_iteration(kernel) for run in runs]) for runs in (mine, theirs)]
+    times = [statistics.median([run.per_iteration(kernel) for run in runs]) for runs in (mine, theirs)]
     return times[1] / times[0] if min(times) > 0.0 else None
-
-
-def _middle(values: Sequence[float]) -> float:
-    return float(statistics.median(values))

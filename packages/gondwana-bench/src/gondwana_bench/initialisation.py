@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from gondwana import Array, foreach, jit, parallel, set_threads, threads
 from gondwana.errors import UsageError
 from gondwana_bench.build import library
-from gondwana_bench.measure import Variant, interleave
-from gondwana_bench.rows import Row, beside_c, check_numbers
+from gondwana_bench.measure import Variant, interleave, timed
+from gondwana_bench.rows import Row, beside_c, check_numbers, columns, in_milliseconds
 
 NBYTES = 50_000_000
 HUGE_PAGES = "fresh, huge pages"
@@ -25,17 +26,10 @@ REST_SECONDS = 0.1
 RIVAL = "OpenMP in C"
 """What the others are compared with."""
 
-COLUMNS = {
-    "memory": "memory",
-    "nbytes": "bytes",
-    "threads": "threads",
-    "variant": "variant",
-    "ms": "ms",
-    "gb_per_s": "GB/s",
-    "c_ms": "OpenMP",
-    "ratio": "OpenMP/variant (95 %)",
-    "verified": "right",
-}
+COLUMNS = columns(
+    "memory nbytes threads variant ms gb_per_s c_ms ratio verified",
+    c_ms="OpenMP", ratio="OpenMP/variant (95 %)",
+)  # fmt: skip
 
 Values: TypeAlias = NDArray[np.float64]
 Fill: TypeAlias = Callable[[Values], Callable[[float], object]]
@@ -121,13 +115,8 @@ def _rows(memory: str, nbytes: int, count: int, repeat: int, batch_seconds: floa
         name: _of_touched(fill, values) if memory == "touched" else _of_fresh(fill, nbytes, memory == HUGE_PAGES)
         for name, fill in fills.items()
     }
-    samples = interleave(
-        variants,
-        repeat=repeat,
-        discard=repeat // 10,
-        batch_seconds=batch_seconds,
-        rest_seconds=REST_SECONDS if count > 1 else 0.0,
-    )
+    timing: dict[str, Any] = {"batch_seconds": batch_seconds, "rest_seconds": REST_SECONDS if count > 1 else 0.0}
+    samples = interleave(variants, repeat=repeat, discard=repeat // 10, **timing)
     for name in fills:
         if name != RIVAL:
             yield row_of(memory, nbytes, count, name, samples, verified=right[name] and right[RIVAL])
@@ -137,18 +126,13 @@ def row_of(
     memory: str, nbytes: int, count: int, name: str, samples: Mapping[str, Sequence[float]], *, verified: bool
 ) -> Row:
     """Return the row of a variant from seconds a call, one sample a round. Local."""
-    comparison = beside_c({"ours": samples[name], "c": samples[RIVAL]}, verified)
-    seconds, native = comparison["seconds"]["median"], comparison["c_seconds"]["median"]
+    pair = {"ours": samples[name], "c": samples[RIVAL]}
     return {
         "memory": memory,
         "nbytes": nbytes,
         "threads": count,
         "variant": name,
-        "ms": seconds * 1e3,
-        "c_ms": native * 1e3,
-        "gb_per_s": nbytes / seconds / 1e9,
-        "c_gb_per_s": nbytes / native / 1e9,
-        **comparison,
+        **beside_c(pair, verified, ms=in_milliseconds, gb_per_s=lambda seconds: nbytes / seconds / 1e9),
     }
 
 
@@ -190,15 +174,7 @@ def _fills_all(fill: Fill, values: Values, value: float) -> bool:
 
 def _of_touched(fill: Fill, values: Values) -> Variant:
     """Return a variant that initialises the same memory every time."""
-    set_all = fill(values)
-
-    def variant(calls: int) -> float:
-        start = time.perf_counter()
-        for _ in range(calls):
-            set_all(1.0)
-        return time.perf_counter() - start
-
-    return variant
+    return timed(partial(fill(values), 1.0))
 
 
 def _of_fresh(fill: Fill, nbytes: int, huge: bool) -> Variant:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,11 +14,19 @@ import gondwana as gw
 from gondwana import Team
 from gondwana.errors import UsageError
 from gondwana_bench.measure import Variant
-from gondwana_bench.native.injection import ADD, MESSAGE, MOST_THREADS, PUT, Injection
+from gondwana_bench.native.resources import NativeState
 from gondwana_bench.panels import measure_on_ranks
-from gondwana_bench.rma.candidates import Candidate, absent, counting, served_by_mpi, timed_and_checked
+from gondwana_bench.rma.calls import arriving
+from gondwana_bench.rma.candidates import Between, Candidate, absent, served_by_mpi, timed_and_checked
 from gondwana_bench.rma.loops import on_message, serve
+from gondwana_bench.rma.ours import compiled
 from gondwana_bench.rows import Row, beside
+
+PUT, ADD, MESSAGE = range(3)
+"""What threads do: put a word and flush, fetch and add a word and flush, send windows of messages of a word."""
+
+MOST_THREADS = 64
+"""As in `injection.c`."""
 
 THREADS = (1, 2, 4)
 COLUMNS = {
@@ -72,16 +80,13 @@ def check(ranks: int, counts: Sequence[int]) -> None:
         raise UsageError(f"--threads {','.join(map(str, counts))}: give numbers from 1 to {MOST_THREADS}, such as 1,2")
 
 
-def measure(
-    team: Team, threads: Sequence[int] = THREADS, *, repeat: int = 20, batch_seconds: float = 0.02
-) -> Iterator[Row]:
+def measure(team: Team, threads: Sequence[int] = THREADS, **timing: Any) -> Iterator[Row]:
     """Measure rates of all operations with several numbers of threads. Collective over team.
 
     Args:
         team: two MPI ranks. Between nodes only puts and additions are measured, and rank 1 waits inside MPI.
         threads: numbers of threads of rank 0 that inject.
-        repeat: rounds; each times every variant once.
-        batch_seconds: length of one sample [s].
+        timing: of `measure.interleave`.
 
     Returns:
         The same rows on both ranks: operations of all threads together [M/s], ours and in C, our rate over theirs with
@@ -98,7 +103,7 @@ def measure(
                 pair = {"ours": ours.candidate(what, count), "c": in_c(team, c, what, count)}
                 if team.node_count > 1:
                     pair = served_by_mpi(team, pair)
-                yield _row(team, what, count, pair, repeat, batch_seconds)
+                yield _row(team, what, count, pair, timing)
 
 
 class Ours:
@@ -117,42 +122,45 @@ class Ours:
         self._adders = gw.AtomicDomain("i8", {"fetch_add"}, team)
         self._arrived = np.zeros(1, np.int64)
         self._message = gw.ActiveMessage(on_message, context=(self._arrived,), team=team)
-        self._due = 0
 
     def candidate(self, what: int, threads: int) -> Candidate:
         """Return an operation by a number of threads of rank 0."""
-        count: Callable[[], int]
+        team, inject = self._team, partial(gw.parallel, threads=threads)
         if what == MESSAGE:
-            run, count = self._messages(threads), lambda: int(self._arrived[0])
-        else:
-            arguments = (put, self._counts, 0) if what == PUT else (add, self._adders)
-            run, count = self._injecting(threads, *arguments, self._target), lambda: int(self._held.sum())
-            if what == ADD:
-                self._counts[:] = 0
-                self._held[:] = 0
-        return _counting(self._team, run, count, threads)
+            sends, serves = partial(inject, send, self._message), partial(serve, self._arrived)
+            run = arriving(team, sends, serves, int(self._arrived[0]), threads)
+            return _counting(team, run, lambda: int(self._arrived[0]), threads)
+        if what == ADD:
+            self._counts[:] = 0
+            self._held[:] = 0
+        arguments = (put, self._counts, 0) if what == PUT else (add, self._adders)
+        run = compiled(inject, *arguments, self._target) if team.rank == 0 else absent
+        return _counting(team, run, lambda: int(self._held.sum()), threads)
 
-    def _injecting(self, threads: int, loop: Any, *arguments: Any) -> Variant:
-        def variant(calls: int) -> float:
-            start = time.perf_counter()
-            gw.parallel(loop, *arguments, calls, threads=threads)
-            return time.perf_counter() - start
 
-        return variant if self._team.rank == 0 else absent
+class Injection(NativeState):
+    """Threads of rank 0 that communicate with rank 1 through MPI, in `injection.c`. Collective over team.
 
-    def _messages(self, threads: int) -> Variant:
-        inject = self._injecting(threads, send, self._message)
+    Args:
+        team: of at least two MPI ranks.
 
-        def variant(calls: int) -> float:
-            self._due += threads * calls
-            start = time.perf_counter()
-            if self._team.rank == 0:
-                inject(calls)
-            else:
-                serve(self._arrived, self._due)
-            return time.perf_counter() - start
+    Raises:
+        UsageError: the team has fewer ranks, or no MPI, or there is no C compiler.
+    """
 
-        return variant
+    def __init__(self, team: Team) -> None:
+        if team.size < 2:
+            raise UsageError(f"{team.size} ranks: give at least 2")
+        results = {"run": ctypes.c_double, "sum": ctypes.c_int64, "received": ctypes.c_int64}
+        super().__init__("injection", team, results=results, flags=["-pthread"])
+
+    def run(self, what: int, threads: int, calls: int) -> float:
+        """Have each thread do something `calls` times; return the seconds on this rank. Collective over team."""
+        return self._time("run", what, threads, ctypes.c_int64(calls))
+
+    def count(self, what: int) -> int:
+        """Return how many operations have arrived at this rank by now. Local."""
+        return int(self._call("received" if what == MESSAGE else "sum"))
 
 
 def in_c(team: Team, c: Injection, what: int, threads: int) -> Candidate:
@@ -162,11 +170,11 @@ def in_c(team: Team, c: Injection, what: int, threads: int) -> Candidate:
 
 def _counting(team: Team, run: Variant, count: Callable[[], int], threads: int) -> Candidate:
     """Return a candidate that adds one for each thread at rank 1 in each call."""
-    return counting(team, run, count, threads if team.rank == 1 else 0, threads)
+    return Between(team).counting(run, count, threads if team.rank == 1 else 0, threads)
 
 
-def _row(team: Team, what: int, threads: int, pair: dict[str, Candidate], repeat: int, batch_seconds: float) -> Row:
-    samples, right = timed_and_checked(team, pair, repeat=repeat, batch_seconds=batch_seconds)
+def _row(team: Team, what: int, threads: int, pair: dict[str, Candidate], timing: Mapping[str, Any]) -> Row:
+    samples, right = timed_and_checked(team, pair, **timing)
     compared = beside(samples["c"], samples["ours"])
     return {
         "operation": OPERATIONS[what][0],

@@ -19,7 +19,7 @@ from gondwana import RectDomain, Team, X, foreach, jit, zeros
 from gondwana_bench.build import library
 from gondwana_bench.measure import interleave, timed
 from gondwana_bench.panels import measure_on_ranks
-from gondwana_bench.rows import Row, beside_c, check_names, check_numbers, relative
+from gondwana_bench.rows import Row, beside_c, check_names, check_numbers, columns, in_milliseconds, relative
 
 SIZES = (1048576, 16777216)
 """Elements: what a cache holds, and more than it."""
@@ -31,17 +31,10 @@ RIVAL, FAST = "C", "C -ffast-math"
 FAST_MATH = "-ffast-math", "-nostartfiles"
 """Without gcc's start files, which make subnormal numbers zero for the thread that loads the library."""
 
-COLUMNS = {
-    "loop": "loop",
-    "size": "elements",
-    "ranks": "ranks",
-    "variant": "variant",
-    "ms": "ms",
-    "c_ms": RIVAL,
-    "ratio": "C/variant (95 %)",
-    "fast_ratio": "-ffast-math/variant (95 %)",
-    "verified": "right",
-}
+COLUMNS = columns(
+    "loop size ranks variant ms c_ms ratio fast_ratio verified",
+    size="elements", c_ms=RIVAL, ratio="C/variant (95 %)", fast_ratio="-ffast-math/variant (95 %)",
+)  # fmt: skip
 
 Values = NDArray[Any]
 
@@ -242,17 +235,14 @@ def check(loops: Sequence[str], sizes: Sequence[int]) -> None:
     check_numbers("--sizes", sizes, "numbers of at least 1, such as 1048576")
 
 
-def measure(
-    team: Team, loops: Sequence[str], sizes: Sequence[int] = SIZES, *, repeat: int = 20, batch_seconds: float = 0.02
-) -> Iterator[Row]:
+def measure(team: Team, loops: Sequence[str], sizes: Sequence[int] = SIZES, **timing: Any) -> Iterator[Row]:
     """Measure loops of every size, on one thread a rank. Collective over team.
 
     Args:
         team: the world, of one rank, or of ranks of a node.
         loops: names in `LOOPS`, of several ranks in `TOGETHER`.
         sizes: elements, about.
-        repeat: rounds; each times every variant once.
-        batch_seconds: length of one sample [s].
+        timing: of `measure.interleave`.
 
     Returns:
         The same rows on every rank, one for each variant: its time, the speed relative to C without and with
@@ -261,10 +251,10 @@ def measure(
     check(loops, sizes)
     for size in sizes:
         for loop in loops:
-            yield from _rows(team, loop, size, repeat, batch_seconds)
+            yield from _rows(team, loop, size, timing)
 
 
-def _rows(team: Team, loop: str, size: int, repeat: int, batch_seconds: float) -> Iterator[Row]:
+def _rows(team: Team, loop: str, size: int, timing: Mapping[str, Any]) -> Iterator[Row]:
     problem = LOOPS[loop](np.random.default_rng(0), size)
     calls = dict(problem.variants)
     for name, flags in ((RIVAL, ()), (FAST, FAST_MATH)):
@@ -274,18 +264,15 @@ def _rows(team: Team, loop: str, size: int, repeat: int, batch_seconds: float) -
     start = problem.arrays[0].copy()
     right = {name: _is_right(team, problem, start, call) for name, call in calls.items()}
     variants = {name: timed(call) for name, call in calls.items()}
-    samples = interleave(variants, repeat=repeat, batch_seconds=batch_seconds, team=team)
+    samples = interleave(variants, team=team, **timing)
     for name in problem.variants:
         verified = right[name] and right[RIVAL] and right[FAST]
-        comparison = beside_c({"ours": samples[name], "c": samples[RIVAL]}, verified)
         yield {
             "loop": loop,
             "size": size,
             "ranks": team.size,
             "variant": name,
-            "ms": comparison["seconds"]["median"] * 1e3,
-            "c_ms": comparison["c_seconds"]["median"] * 1e3,
-            **comparison,
+            **beside_c({"ours": samples[name], "c": samples[RIVAL]}, verified, ms=in_milliseconds),
             **relative(samples[FAST], samples[name], "fast_ratio"),
         }
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
-from gondwana import Team, results, world
+from gondwana import ProgressBar, Team, results, world
 from gondwana.errors import UsageError
 from gondwana.results import ResultError, units_of, write_json
-from gondwana.runtime import exits
 from gondwana_bench import build
 from gondwana_bench.disturbance import LIMIT, watched
 from gondwana_bench.measure import pin
-from gondwana_bench.progress import with_progress
+from gondwana_bench.processes import job_options
 from gondwana_bench.rows import Row, show_table
 
 T = TypeVar("T")
+
+Derived = tuple[Mapping[str, str], Callable[[Sequence[Row]], list[Row]]]
+"""Headings of a panel, and what computes its rows from those of another."""
 
 
 def environment() -> dict[str, Any]:
@@ -163,27 +165,12 @@ class Panels:
         }
 
 
-@dataclass(frozen=True)
-class Derived:
-    """A panel that is computed from the measured one.
-
-    Attributes:
-        panel: its name.
-        columns: heading by the row's key, in the order of the table.
-        rows: computes its rows from those of the other; without any there is no panel.
-    """
-
-    panel: str
-    columns: Mapping[str, str]
-    rows: Callable[[Sequence[Row]], list[Row]]
-
-
 def measure_on_ranks(
     benchmark: str,
     columns: Mapping[str, str],
     measure: Callable[..., Iterable[Row]],
     *,
-    derived: Derived | None = None,
+    derived: Mapping[str, Derived] = MappingProxyType({}),
     pinned: bool = False,
 ) -> int:
     """Measure a benchmark of one panel, print its table and write the file. Collective over all ranks.
@@ -194,15 +181,13 @@ def measure_on_ranks(
         benchmark: its name.
         columns: heading by the row's key, in the order of the table.
         measure: yields the rows, the same on every rank; called with the world and the options.
-        derived: a second panel, from the rows of the first.
+        derived: panels that are computed from the rows of the first; those without rows are left out.
         pinned: whether each rank is bound to a core of its own.
 
     Returns:
         The exit status: 0 if all rows are verified.
     """
-    exits.install()
-    exits.report_in_one_line()
-    options = json.loads(sys.argv[1])
+    options = job_options()
     command, file = options.pop("command"), options.pop("file")
     world.barrier()  # starts MPI, which the description of the environment names
     report = Panels(benchmark, None if file is None else Path(file), command=command)
@@ -211,10 +196,25 @@ def measure_on_ranks(
     report.panels[benchmark] = list(watched(measure(world, **options), world))
     if world.rank == 0:
         report.show(benchmark, columns, report.panels[benchmark])
-        if derived is not None and (rows := derived.rows(report.panels[benchmark])):
-            report.put(derived.panel, derived.columns, rows)
+        for panel, (headings, rows_from) in derived.items():
+            if rows := rows_from(report.panels[benchmark]):
+                report.put(panel, headings, rows)
         report.finish()
     return 0 if report.verified else 1
+
+
+class _Launcher:
+    """The process that starts the measured ones: in no team, and alone on the terminal."""
+
+    rank = 0
+
+
+def with_progress(rows: Iterable[T], total: int, what: str) -> Iterator[T]:
+    """Yield rows, with a progress bar if standard error is a terminal. Local."""
+    with ProgressBar(_Launcher(), what, total, transient=True) as bar:
+        for done, row in enumerate(rows, 1):
+            yield row
+            bar.show(done)
 
 
 def _compiler() -> str | None:

@@ -7,11 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gondwana.errors import UsageError
+from gondwana.runtime import exits
 
 OTHER_MPI = "if it was built with another MPI than that of the launcher, give its own, such as --mpirun /usr/bin/mpirun"
 """The advice where a user's program does not start."""
@@ -27,6 +28,10 @@ class Command(NamedTuple):
     variables: Mapping[str, str]
 
 
+StartNative = Callable[[int, Sequence[str]], Command]
+"""Returns the command that starts the words of a program that is not ours on a number of ranks."""
+
+
 def our_command(ranks: int, *words: str, threads: int = 1) -> list[str]:
     """Return the command that runs one of our programs on a number of ranks. Local.
 
@@ -36,6 +41,19 @@ def our_command(ranks: int, *words: str, threads: int = 1) -> list[str]:
         threads: of each rank.
     """
     return [sys.executable, "-P", "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", str(threads), *words]
+
+
+def job_options() -> dict[str, Any]:
+    """Return the options of a program of ranks, its only argument; its errors are one line from now on. Local."""
+    exits.install()
+    exits.report_in_one_line()
+    found: dict[str, Any] = json.loads(sys.argv[1])
+    return found
+
+
+def bench_command(name: str, *words: str) -> list[str]:
+    """Return the command that runs another benchmark. Local."""
+    return [sys.executable, "-P", "-m", "gondwana.cli.main", "bench", name, *words]
 
 
 def run(

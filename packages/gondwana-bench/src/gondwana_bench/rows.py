@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from gondwana.errors import UsageError
 from gondwana.runtime import terminal
 from gondwana_bench.statistics import ratio, summarize
 
 Row = dict[str, Any]
+T = TypeVar("T")
+K = TypeVar("K")
+
+HEADINGS = {
+    "case": "once", "dtype": "type", "source": "from", "target": "to", "size": "bytes", "nbytes": "bytes",
+    "microseconds": "us", "rival_microseconds": "us", "ns_per_cell": "ns/cell", "gb_per_s": "GB/s",
+    "ratio": "theirs/ours (95 %)", "ratio_of_best": "of best", "verified": "right",
+}  # fmt: skip
+"""Usual headings of columns that have other names than their keys."""
+
+Figure = Callable[[Any], Any]
+"""Computes a figure from what was measured of a program."""
+
+
+def columns(keys: str, **headings: str) -> dict[str, str]:
+    """Return the headings of a table by the keys of its rows: those given, else the usual ones, else the keys. Local.
+
+    Args:
+        keys: in the order of the table, separated by blanks.
+        headings: by key.
+
+    Example:
+        >>> columns("loop size verified", size="elements")
+        {'loop': 'loop', 'size': 'elements', 'verified': 'right'}
+    """
+    known = HEADINGS | headings
+    return {key: known.get(key, key) for key in keys.split()}
 
 
 def show_table(title: str, caption: str, columns: Mapping[str, str], rows: Iterable[Row]) -> None:
@@ -39,6 +69,26 @@ def show_table(title: str, caption: str, columns: Mapping[str, str], rows: Itera
     console.print(table)
 
 
+def as_csv(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
+    """Return lines of cells as CSV, below one with the heads. Local."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([heads, *lines])
+    return text.getvalue()
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return items by a key of each, in their order. Local.
+
+    Example:
+        >>> grouped([1, 2, 3], lambda item: item % 2)
+        {1: [1, 3], 0: [2]}
+    """
+    found: dict[K, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
 def check_cases(parts: Sequence[str] | None, names: Sequence[str]) -> None:
     """Check that every part of a name, as `--cases` lists them, is in the name of a case. Local.
 
@@ -48,6 +98,20 @@ def check_cases(parts: Sequence[str] | None, names: Sequence[str]) -> None:
     for part in parts or ():
         if not any(part in name for name in names):
             raise UsageError(f"--cases {part}: no case has that in its name; there are {'; '.join(names)}")
+
+
+def check_ranks(ranks: int, why: str) -> None:
+    """Check that there are at least two ranks. Local.
+
+    Args:
+        ranks: how many there are.
+        why: The reason for two of them, in words.
+
+    Raises:
+        UsageError: there are fewer.
+    """
+    if ranks < 2:
+        raise UsageError(f"--ranks {ranks}: {why}")
 
 
 def check_names(option: str, given: Iterable[str], legal: Iterable[str]) -> None:
@@ -78,21 +142,18 @@ def check_numbers(option: str, given: Sequence[int], legal: str, *, least: int =
         raise UsageError(f"{option} {','.join(map(str, given))}: give {legal}")
 
 
-def beside_c(samples: Mapping[str, Sequence[float]], verified: bool) -> Row:
+def beside_c(samples: Mapping[str, Sequence[float]], verified: bool, prefix: str = "c_", **figures: Figure) -> Row:
     """Return the part of a row that compares ours with C. Local.
 
     Args:
         samples: seconds of "ours" and "c", one a round.
         verified: whether both computed the same.
+        prefix: beginning of the keys of C, or of what stands in its place.
+        figures: as of `beside`.
     """
-    ours, native = summarize(samples["ours"]), summarize(samples["c"])
-    return {
-        **relative(samples["c"], samples["ours"]),
-        "ratio_of_best": native.minimum / ours.minimum,
-        "verified": verified,
-        "seconds": asdict(ours),
-        "c_seconds": asdict(native),
-    }
+    ours, theirs = samples["ours"], samples["c"]
+    more = {"ratio_of_best": min(theirs) / min(ours), "verified": verified}
+    return beside(theirs, ours, prefix, more, **figures)
 
 
 def relative(theirs: Sequence[float] | None, ours: Sequence[float], key: str = "ratio") -> Row:
@@ -100,16 +161,85 @@ def relative(theirs: Sequence[float] | None, ours: Sequence[float], key: str = "
     if theirs is None:
         return dict.fromkeys((key, f"{key}_low", f"{key}_high"))
     speed = ratio(theirs, ours)
-    return {key: speed.value, f"{key}_low": speed.low, f"{key}_high": speed.high}
+    return with_interval(key, speed.value, speed.low, speed.high)
 
 
-def beside(theirs: Sequence[float], ours: Sequence[float]) -> Row:
-    """Return the part of a row that compares ours with a rival, from seconds of both, one a round. Local."""
+def with_interval(key: str, value: float, low: float, high: float) -> Row:
+    """Return a figure and the ends of its interval. Local."""
+    return {key: value, f"{key}_low": low, f"{key}_high": high}
+
+
+def beside(
+    theirs: Sequence[float] | None,
+    ours: Sequence[float],
+    prefix: str = "rival_",
+    more: Mapping[str, Any] = MappingProxyType({}),
+    **figures: Figure,
+) -> Row:
+    """Return the part of a row that compares ours with a rival, from seconds of both, one a round. Local.
+
+    Args:
+        theirs: of the rival; None without one.
+        ours: of ours.
+        prefix: beginning of the keys of the rival.
+        more: what stands between the ratio and the seconds.
+        figures: of the median of the seconds, as of `both`.
+    """
+    mine, other = summarize(ours), None if theirs is None else summarize(theirs)
     return {
+        **both(mine.median, other and other.median, prefix, **figures),
         **relative(theirs, ours),
-        "seconds": asdict(summarize(ours)),
-        "rival_seconds": asdict(summarize(theirs)),
+        **more,
+        **both(mine, other, prefix, seconds=asdict),
     }
+
+
+def both(ours: Any, theirs: Any, prefix: str, **figures: Figure) -> Row:
+    """Return figures of ours and, with a prefix to their keys, of a rival; None without one. Local.
+
+    Args:
+        ours: what the figures are computed from.
+        theirs: the same of the rival; None without one.
+        prefix: beginning of the keys of the rival.
+        figures: computes each, by its key.
+
+    Example:
+        >>> both(2.0, None, "c_", double=lambda x: 2 * x)
+        {'double': 4.0, 'c_double': None}
+    """
+    return {
+        start + key: None if of is None else figure(of)
+        for key, figure in figures.items()
+        for start, of in (("", ours), (prefix, theirs))
+    }
+
+
+def judged(goal: float | None, found: float, words: str, *, most: bool = False) -> Row:
+    """Return the part of a row that says a goal and whether it is met; Nones without one. Local.
+
+    Args:
+        goal: the least, or the most, that is wanted.
+        found: what is compared with it.
+        words: form of the goal.
+        most: whether less is better.
+
+    Example:
+        >>> judged(2.0, 3.0, "{:g} x")
+        {'goal': '>= 2 x', 'met': True}
+    """
+    if goal is None:
+        return {"goal": None, "met": None}
+    return {"goal": f"{'<=' if most else '>='} {words.format(goal)}", "met": found <= goal if most else found >= goal}
+
+
+def in_milliseconds(seconds: float) -> float:
+    """Return seconds in milliseconds. Local."""
+    return seconds * 1e3
+
+
+def in_microseconds(seconds: float) -> float:
+    """Return seconds in microseconds. Local."""
+    return seconds * 1e6
 
 
 def _cell(row: Row, key: str) -> str:

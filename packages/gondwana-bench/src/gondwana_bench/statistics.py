@@ -110,19 +110,6 @@ def without_outliers(sample: NDArray[np.float64]) -> NDArray[np.float64]:
     return kept
 
 
-def harmonic_mean(rates: Sequence[float]) -> float:
-    """Return the mean of rates over the same amount each, which is the amount in all over the time in all. Local.
-
-    Args:
-        rates: positive, for example bytes a second of transfers of one size.
-
-    Example:
-        >>> harmonic_mean([1.0, 3.0])
-        1.5
-    """
-    return float(1.0 / np.mean(1.0 / _checked(rates)))
-
-
 def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Ratio:
     """Return the quotient of two samples that were measured interleaved. Local.
 

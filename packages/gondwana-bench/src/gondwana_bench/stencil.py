@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from gondwana import GlobalArray, Intermediate, RectDomain, X, Y, Z, foreach, fused, reduce, set_threads, threads, zeros
 from gondwana_bench.measure import interleave, timed
 from gondwana_bench.native.sweeps import Field, Sweeps
-from gondwana_bench.rows import Row, beside_c, check_names, check_numbers
+from gondwana_bench.rows import Row, beside_c, check_names, check_numbers, columns
 
 SIZES = (64, 128, 256)
 DTYPES = ("float64", "float32")
@@ -23,18 +23,10 @@ _PAIR = "_pair"
 # Relative to the largest value: the two compilers may order and fuse the operations of a cell differently.
 TOLERANCE = {"float64": 1e-13, "float32": 1e-5}
 
-COLUMNS = {
-    "kernel": "kernel",
-    "size": "side",
-    "dtype": "type",
-    "threads": "threads",
-    "ns_per_cell": "ns/cell",
-    "c_ns_per_cell": "C",
-    "gb_per_s": "GB/s",
-    "ratio": "C/ours (95 %)",
-    "ratio_of_best": "of best",
-    "verified": "same",
-}
+COLUMNS = columns(
+    "kernel size dtype threads ns_per_cell c_ns_per_cell gb_per_s ratio ratio_of_best verified",
+    size="side", c_ns_per_cell="C", ratio="C/ours (95 %)", verified="same",
+)  # fmt: skip
 
 
 @foreach
@@ -146,9 +138,7 @@ def measure(
     sizes: Sequence[int] = SIZES,
     dtypes: Sequence[str] = DTYPES,
     thread_counts: Sequence[int] = (1,),
-    *,
-    repeat: int = 20,
-    batch_seconds: float = 0.02,
+    **timing: Any,
 ) -> Iterator[Row]:
     """Measure every combination and yield a row for each as soon as it is done. Local.
 
@@ -157,8 +147,7 @@ def measure(
         sizes: cells a side of the cube.
         dtypes: "float64", "float32".
         thread_counts: threads of this process that share the sweep, ours and OpenMP's.
-        repeat: rounds; each times ours and C once.
-        batch_seconds: length of one sample [s].
+        timing: of `measure.interleave`.
 
     Returns:
         Rows with ns a cell, effective GB/s (every array counted once), the speed relative to C with its interval
@@ -172,12 +161,12 @@ def measure(
                 for count in thread_counts:
                     set_threads(count)
                     for name in kernels:
-                        yield _measure_one(name, size, dtype, count, repeat, batch_seconds)
+                        yield _measure_one(name, size, dtype, count, timing)
     finally:
         set_threads(before)
 
 
-def _measure_one(name: str, size: int, dtype: str, count: int, repeat: int, batch_seconds: float) -> Row:
+def _measure_one(name: str, size: int, dtype: str, count: int, timing: Mapping[str, Any]) -> Row:
     case, sweeps = CASES[name], Sweeps(dtype)
     sweeps.threads = count
     box = RectDomain((0, 0, 0), (size, size, size))
@@ -190,12 +179,8 @@ def _measure_one(name: str, size: int, dtype: str, count: int, repeat: int, batc
         rival = _native_call(case, getattr(sweeps, name.removesuffix(_PAIR)), theirs)
     else:
         rival = call_of(replace(case, kernel=case.rival), domain, ours)
-    samples = interleave(
-        {"ours": timed(call_of(case, domain, ours)), "c": timed(rival)},
-        repeat=repeat,
-        batch_seconds=batch_seconds,
-        rest_seconds=REST_SECONDS if count > 1 else 0.0,
-    )
+    variants = {"ours": timed(call_of(case, domain, ours)), "c": timed(rival)}
+    samples = interleave(variants, rest_seconds=REST_SECONDS if count > 1 else 0.0, **timing)
     verified = all(
         _equal(mine, other, TOLERANCE[dtype], case.steps)
         for mine, other in zip(ours[: case.outputs], theirs[: case.outputs], strict=True)
@@ -259,19 +244,13 @@ def _equal(mine: GlobalArray, other: Field, tolerance: float, steps: int) -> boo
 
 def row_of(name: str, size: int, dtype: str, count: int, samples: dict[str, list[float]], *, verified: bool) -> Row:
     """Return the row of the samples of one combination. Local."""
+    compared = beside_c(samples, verified, **figures_of(name, size, dtype))
+    return {"kernel": name, "size": size, "dtype": dtype, "threads": count, **compared}
+
+
+def figures_of(name: str, size: int, dtype: str) -> dict[str, Any]:
+    """Return what computes the figures of a case from the seconds of a call. Local."""
     case = CASES[name]
-    comparison = beside_c(samples, verified)
-    ours, native = comparison["seconds"]["median"], comparison["c_seconds"]["median"]
     cells = case.cells(size)
     gigabytes = (case.outputs + case.inputs) * cells * np.dtype(dtype).itemsize / 1e9
-    return {
-        "kernel": name,
-        "size": size,
-        "dtype": dtype,
-        "threads": count,
-        "ns_per_cell": ours / cells * 1e9,
-        "c_ns_per_cell": native / cells * 1e9,
-        "gb_per_s": gigabytes / ours,
-        "c_gb_per_s": gigabytes / native,
-        **comparison,
-    }
+    return {"ns_per_cell": lambda seconds: seconds / cells * 1e9, "gb_per_s": lambda seconds: gigabytes / seconds}

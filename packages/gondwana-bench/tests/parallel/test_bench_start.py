@@ -11,7 +11,7 @@ import pytest
 from gondwana.cli import launch
 from gondwana.errors import UsageError
 from gondwana_bench import build
-from gondwana_bench.cli.bench.start import _native
+from gondwana_bench.cli.bench.options import official
 from gondwana_bench.processes import our_command
 from gondwana_bench.start import costs, job
 from gondwana_bench.start.costs import C, Run
@@ -37,7 +37,7 @@ def test_used_ranks_check_what_they_have_between_them_and_need_numba_only_to_com
 
 def test_a_program_in_c_meets_and_says_what_it_takes() -> None:
     program = build.program_with_mpi("start.c", Path(launch.mpi_library().path))
-    run = costs._run(C, 2, *_native(2, [str(program)]))
+    run = costs._run(C, 2, *official(None, 2, [str(program)], oversubscribe=True))
     assert 1 < run.megabytes < 500
     assert run.descriptors is None
     assert run.processor_seconds > 0.0
@@ -61,4 +61,4 @@ def test_rows_are_medians_a_rank_beside_c() -> None:
 
 def test_the_command_allows_more_ranks_than_cores() -> None:
     assert "--oversubscribe" in our_command(64, "--oversubscribe", "job.py")
-    assert _native(64, ["program"])[0][-1] == "program"
+    assert official(None, 64, ["program"], oversubscribe=True)[0][-1] == "program"

@@ -107,7 +107,7 @@ def test_a_kernel_that_fails_does_not_keep_the_others_from_being_measured(monkey
     failures: list[str] = []
     kind: Any = type("Kind", (), {"device": None})
     with pytest.raises(EnoughError):
-        list(sweeps._measure_case(kind, Case(8, "float64", False), [Broken(), Good()], 1, 0.1, failures.append))
+        list(sweeps._measure_case(kind, Case(8, "float64", False), [Broken(), Good()], failures.append, {}))
     assert failures == ["8^3, float64: broken: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: too many registers"]
 
 

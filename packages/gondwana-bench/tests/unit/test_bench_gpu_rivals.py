@@ -73,7 +73,7 @@ def test_both_kernels_do_the_step(dtype: str, noise: bool) -> None:
                 np.testing.assert_allclose(found[inner], right, rtol=0, atol=atol)
                 found[inner] = 0
                 assert not found.any()
-    assert sweeps.facts("march").threads >= 512
+    assert here.driver.entry_facts(sweeps._entries["march"]).threads >= 512
     for place in places:
         here.driver.free(place)
 

@@ -23,7 +23,7 @@ from gondwana_bench import disturbance, measure
 from gondwana_bench.cli.bench.command import bench
 from gondwana_bench.measure import interleave, timed
 from gondwana_bench.panels import Panels, environment
-from gondwana_bench.statistics import harmonic_mean, ratio, summarize
+from gondwana_bench.statistics import ratio, summarize
 
 # --- statistics ------------------------------------------------------------------------------------------------------
 
@@ -42,11 +42,6 @@ def test_outliers_are_left_out_and_counted() -> None:
     assert (s.n, s.removed, s.median, s.median_of_all, s.mean) == (4, 1, 2.5, 3.0, 2.5)
     assert (s.minimum, s.p99) == (1.0, pytest.approx(np.percentile([1.0, 2.0, 3.0, 4.0, 100.0], 99.0)))
     assert summarize([1.0, 1.0, 1.0, 1.0, 5.0]).removed == 1
-
-
-def test_harmonic_mean_is_the_amount_over_the_time() -> None:
-    times = [0.5, 2.0, 4.0]
-    assert harmonic_mean([10.0 / seconds for seconds in times]) == pytest.approx(30.0 / sum(times))
 
 
 def test_summary_of_one_value() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.runtime import terminal
-from gondwana_bench.progress import with_progress
+from gondwana_bench.panels import with_progress
 
 
 def shown(capfd: pytest.CaptureFixture[str], team: Any, steps: range, *, done: int = 0) -> str:

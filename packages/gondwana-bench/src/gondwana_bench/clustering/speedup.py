@@ -166,10 +166,7 @@ def scaling(case: Case, patterns: Sequence[Pattern], runs: Runs) -> list[Row]:
 
 def scaling_columns(case: Case) -> dict[str, str]:
     """Return the headings of `scaling`. Local."""
-    return {
-        "pattern": "TxPxN", "median": "seconds", "speedup": "speed-up", "efficiency": "efficiency", **_parts(case),
-        "labels": "labels", "verified": "verified", "remarks": "",
-    }  # fmt: skip
+    return {"pattern": "TxPxN", **_means(case), "labels": "labels", "verified": "verified", "remarks": ""}
 
 
 def averages(case: Case, rows: Sequence[Row], key: str) -> list[Row]:
@@ -180,7 +177,7 @@ def averages(case: Case, rows: Sequence[Row], key: str) -> list[Row]:
         rows: of `scaling`.
         key: "ranks" (PxN) or "parallelism" (TxPxN).
     """
-    means = ("median", "speedup", "efficiency", *_parts(case))
+    means = _means(case)
     found = []
     for size in sorted({row[key] for row in rows}):
         group = [row for row in rows if row[key] == size]
@@ -194,10 +191,7 @@ def averages(case: Case, rows: Sequence[Row], key: str) -> list[Row]:
 
 def averages_columns(case: Case, key: str) -> dict[str, str]:
     """Return the headings of `averages`. Local."""
-    return {
-        key: key, "median": "seconds", "speedup": "speed-up", "efficiency": "efficiency", **_parts(case),
-        "patterns": "patterns",
-    }  # fmt: skip
+    return {key: key, **_means(case), "patterns": "patterns"}
 
 
 def quality(case: Case, scaled: Sequence[Row], runs: Runs) -> list[Row]:
@@ -252,5 +246,7 @@ def _clusters(labels: Labels) -> int:
     return len(np.unique(labels[labels >= 0]))
 
 
-def _parts(case: Case) -> dict[str, str]:
-    return {f"seconds_{part}": part.replace("_", " ") for part in case.timers}
+def _means(case: Case) -> dict[str, str]:
+    """The headings of figures of which there are means."""
+    parts = {f"seconds_{part}": part.replace("_", " ") for part in case.timers}
+    return {"median": "seconds", "speedup": "speed-up", "efficiency": "efficiency", **parts}

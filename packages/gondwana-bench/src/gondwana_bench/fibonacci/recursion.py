@@ -9,7 +9,6 @@ import ctypes
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,7 @@ from gondwana_bench import build
 from gondwana_bench.fibonacci.loops import compiled, fibonacci, interpreted, total
 from gondwana_bench.measure import Variant
 from gondwana_bench.panels import measure_on_ranks
-from gondwana_bench.rows import Row, relative
-from gondwana_bench.statistics import summarize
+from gondwana_bench.rows import Row, beside, columns
 from gondwana_bench.tasks.between import by_rank_0, others_asleep
 from gondwana_bench.tasks.cases import Case
 from gondwana_bench.tasks.children import Children
@@ -31,16 +29,10 @@ NUMBERS = (0, 10, 20, 25)
 LARGEST = 40
 """A call takes half a second in C; in Python, half a minute."""
 
-COLUMNS = {
-    "case": "once",
-    "n": "n",
-    "ranks": "ranks",
-    "ours_us": "ours us",
-    "rival": "rival",
-    "rival_us": "rival us",
-    "ratio": "rival/ours (95 %)",
-    "verified": "right",
-}
+COLUMNS = columns(
+    "case n ranks ours_us rival rival_us ratio verified",
+    ours_us="ours us", rival_us="rival us", ratio="rival/ours (95 %)",
+)  # fmt: skip
 
 
 class Calls:
@@ -81,7 +73,7 @@ class Calls:
         return variant
 
 
-def check(numbers: Sequence[int]) -> None:
+def check(ranks: int, numbers: Sequence[int]) -> None:
     """Check the arguments. Local.
 
     Raises:
@@ -100,7 +92,7 @@ def measure(team: gw.Team, *, numbers: Sequence[int], repeat: int, batch_seconds
         repeat: rounds. A tenth as many before them do not count.
         batch_seconds: length of a batch [s].
     """
-    check(numbers)
+    check(team.size, numbers)
     with Children() as children:
         for n in numbers:
             calls = Calls(n)
@@ -120,22 +112,18 @@ def rows(case: str, n: int, ranks: int, samples: Mapping[str, Sequence[float]], 
         wrong: names of those that have returned another number.
     """
     ours, *rivals = samples
-    seconds = summarize(samples[ours])
     found: list[Row] = []
     for rival in rivals:
-        rival_seconds = summarize(samples[rival])
+        compared = beside(samples[rival], samples[ours], more={"verified": wrong.isdisjoint({ours, rival})})
         found.append(
             {
                 "case": case,
                 "n": n,
                 "ranks": ranks,
-                "ours_us": seconds.median * 1e6,
+                "ours_us": compared["seconds"]["median"] * 1e6,
                 "rival": rival,
-                "rival_us": rival_seconds.median * 1e6,
-                **relative(samples[rival], samples[ours]),
-                "verified": wrong.isdisjoint({ours, rival}),
-                "seconds": asdict(seconds),
-                "rival_seconds": asdict(rival_seconds),
+                "rival_us": compared["rival_seconds"]["median"] * 1e6,
+                **compared,
             }
         )
     return found

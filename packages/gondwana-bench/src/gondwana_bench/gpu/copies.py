@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,21 +10,16 @@ import numpy as np
 
 import gondwana as gw
 from gondwana.memory.cuda_kind import CudaKind
-from gondwana_bench.gpu.device_clock import on_device
-from gondwana_bench.gpu.devices import shortage
+from gondwana_bench.gpu.devices import on_device, shortage
 from gondwana_bench.measure import interleave
-from gondwana_bench.rows import Row, relative
+from gondwana_bench.rows import Row, columns, relative
 from gondwana_bench.statistics import summarize
 
-COLUMNS = {
-    "size": "side",
-    "dtype": "type",
-    "nbytes": "bytes",
-    "driver_gb_per_s": "driver, GB/s",
-    "kernel_gb_per_s": "foreach, GB/s",
-    "ratio": "driver/foreach (95 %)",
-    "verified": "same",
-}
+COLUMNS = columns(
+    "size dtype nbytes driver_gb_per_s kernel_gb_per_s ratio verified",
+    size="side", driver_gb_per_s="driver, GB/s", kernel_gb_per_s="foreach, GB/s", ratio="driver/foreach (95 %)",
+    verified="same",
+)  # fmt: skip
 
 
 @gw.foreach
@@ -50,9 +45,8 @@ def measure(
     sizes: Sequence[int],
     dtypes: Sequence[str],
     *,
-    repeat: int = 20,
-    batch_seconds: float = 0.005,
     note: Callable[[str], None] = print,
+    **timing: Any,
 ) -> Iterator[Row]:
     """Copy arrays of the sizes of the sweeps, ghosts included, one row each. Local; bytes read and written count.
 
@@ -60,9 +54,8 @@ def measure(
         kind: memory of the device.
         sizes: cells a side of a cube.
         dtypes: "float64", "float32".
-        repeat: rounds; each times both ways once.
-        batch_seconds: length of one sample [s].
         note: called with what was left out, and why.
+        timing: of `measure.interleave`.
 
     Returns:
         Rows with GB/s (10^9) of both ways, their ratio, and whether the kernel's copy equals the source.
@@ -71,12 +64,12 @@ def measure(
         for dtype in dtypes:
             missing = shortage(kind, 2 * (size + 2) ** 3 * np.dtype(dtype).itemsize)
             if missing is None:
-                yield _measure_one(kind, size, dtype, repeat, batch_seconds)
+                yield _measure_one(kind, size, dtype, timing)
             else:
                 note(f"left out copies of {size}^3, {dtype}: {missing}")
 
 
-def _measure_one(kind: CudaKind, size: int, dtype: str, repeat: int, batch_seconds: float) -> Row:
+def _measure_one(kind: CudaKind, size: int, dtype: str, timing: Mapping[str, Any]) -> Row:
     device = kind.device
     source, target = (gw.zeros((size,) * 3, dtype, ghost=1, order="F", kind=kind) for _ in range(2))
     nbytes = source.local.nbytes
@@ -91,11 +84,8 @@ def _measure_one(kind: CudaKind, size: int, dtype: str, repeat: int, batch_secon
     def by_kernel() -> None:
         copy_cells(domain, target, source)
 
-    samples = interleave(
-        {"driver": on_device(device, by_driver), "kernel": on_device(device, by_kernel)},
-        repeat=repeat,
-        batch_seconds=batch_seconds,
-    )
+    variants = {"driver": on_device(device, by_driver), "kernel": on_device(device, by_kernel)}
+    samples = interleave(variants, **timing)
     target.fill(-1.0)
     by_kernel()
     verified = difference(domain, target, source) == 0.0

@@ -14,22 +14,15 @@ import gondwana as gw
 from gondwana.errors import GondwanaError
 from gondwana_bench.gpu.fields import Fields
 from gondwana_bench.gpu.steppers import OneSweep
-from gondwana_bench.rows import Row
+from gondwana_bench.rows import Row, columns
 
 SIDE = 256
 CASES = (("float64", False), ("float64", True), ("float32", False), ("float32", True))
 
-COLUMNS = {
-    "dtype": "type",
-    "noise": "noise",
-    "cache": "cache",
-    "first_ms": "first call, ms",
-    "next_ms": "next, ms",
-    "open_ms": "device opened, ms",
-    "compiled": "compiled",
-    "loaded": "loaded",
-    "verified": "as it should",
-}
+COLUMNS = columns(
+    "dtype noise cache first_ms next_ms open_ms compiled loaded verified",
+    first_ms="first call, ms", next_ms="next, ms", open_ms="device opened, ms", verified="as it should",
+)  # fmt: skip
 
 
 def measure(size: int = SIDE, cases: Sequence[tuple[str, bool]] = CASES) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from gondwana_apps.grayscott.verify import verify
 from gondwana_bench.gpu import steppers
 from gondwana_bench.gpu.fields import AMPLITUDE, RATES, SEED, Fields
 from gondwana_bench.gpu.steppers import Stepper
-from gondwana_bench.rows import Row
+from gondwana_bench.rows import Row, columns
 
 SIDE = 32
 STEPS = (10, 100)
@@ -20,15 +20,10 @@ CASES = (("float64", False), ("float32", False), ("float64", True))
 """Those of which the results are known."""
 PRECISION = {"float64": "Float64", "float32": "Float32"}
 
-COLUMNS = {
-    "dtype": "type",
-    "noise": "noise",
-    "variant": "kernel",
-    "steps": "steps",
-    "u_sum": "sum of U",
-    "v_sum": "sum of V",
-    "verified": "right",
-}
+COLUMNS = columns(
+    "dtype noise variant steps u_sum v_sum verified",
+    variant="kernel", u_sum="sum of U", v_sum="sum of V",
+)  # fmt: skip
 
 
 def measure(kind: CudaKind, steps: Sequence[int] = STEPS) -> Iterator[Row]:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import gondwana as gw
 from gondwana import Device
 from gondwana_apps.grayscott.kernels import react_and_diffuse
-from gondwana_bench.gpu.device_clock import on_device
+from gondwana_bench.gpu.devices import on_device
 from gondwana_bench.gpu.fields import RATES, Fields, around, noise_of
 from gondwana_bench.native.cuda_sweeps import NAIVE, SHAPES, CudaSweeps, Shape, possible
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gondwana import Device
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.gpu.interface import CudaError
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana_bench.gpu import steppers
-from gondwana_bench.gpu.device_clock import launched, on_device
-from gondwana_bench.gpu.devices import shortage
+from gondwana_bench.gpu.devices import launched, on_device, shortage
 from gondwana_bench.gpu.fields import FIELDS, Fields, noise_of
 from gondwana_bench.gpu.steppers import FUSED, ONE_SWEEP, Stepper
 from gondwana_bench.measure import interleave
-from gondwana_bench.rows import Row, check_names, check_numbers
+from gondwana_bench.rows import Row, check_names, check_numbers, columns, with_interval
 from gondwana_bench.statistics import ratio, summarize
 
 SIZES = (1024, 512, 256)
@@ -39,22 +38,12 @@ GOALS = {
 GOAL_OF_COPY = 0.9
 """What one sweep in double precision without noise is to reach of a copy."""
 
-COLUMNS = {
-    "size": "side",
-    "dtype": "type",
-    "noise": "noise",
-    "variant": "kernel",
-    "ms_per_step": "ms",
-    "gcells_per_s": "Gcell/s",
-    "t_eff": "T_eff, GB/s",
-    "paper_gb_per_s": "paper's GB/s",
-    "of_copy": "of copy (95 %)",
-    "registers": "regs",
-    "local_bytes": "local",
-    "goal": "goal",
-    "met": "met",
-    "verified": "right",
-}
+COLUMNS = columns(
+    "size dtype noise variant ms_per_step gcells_per_s t_eff paper_gb_per_s of_copy registers local_bytes "
+    "goal met verified",
+    size="side", variant="kernel", ms_per_step="ms", gcells_per_s="Gcell/s", t_eff="T_eff, GB/s",
+    paper_gb_per_s="paper's GB/s", of_copy="of copy (95 %)", registers="regs", local_bytes="local",
+)  # fmt: skip
 
 
 class Case(NamedTuple):
@@ -88,11 +77,10 @@ def measure(
     sizes: Sequence[int] = SIZES,
     dtypes: Sequence[str] = DTYPES,
     *,
-    repeat: int = 20,
-    batch_seconds: float = 0.005,
     note: Callable[[str], None] = print,
     fail: Callable[[str], None] = print,
     in_time: Callable[[str], bool] = lambda what: True,
+    **timing: Any,
 ) -> Iterator[Row]:
     """Measure our steps and those in CUDA C interleaved, beside a copy of the arrays, a row for each. Local.
 
@@ -100,11 +88,10 @@ def measure(
         kind: memory of the device.
         sizes: cells a side of the cube.
         dtypes: "float64", "float32".
-        repeat: rounds; each times every variant once.
-        batch_seconds: length of one sample [s].
         note: called with what was left out, and why.
         fail: called with what could not be measured because of an error.
         in_time: returns whether there is time for one more case, whose name it gets.
+        timing: of `measure.interleave`.
     """
     for case in cases(sizes, dtypes):
         missing = shortage(kind, Fields.nbytes(case.size, case.dtype))
@@ -112,16 +99,15 @@ def measure(
             note(f"left out {case}: {missing}")
         elif in_time(str(case)):
             found = _steppers(kind.device, case, note)
-            yield from _measure_case(kind, case, found, repeat, batch_seconds, fail)
+            yield from _measure_case(kind, case, found, fail, timing)
 
 
 def _measure_case(
     kind: CudaKind,
     case: Case,
     found: Sequence[Stepper],
-    repeat: int,
-    batch_seconds: float,
     fail: Callable[[str], None],
+    timing: Mapping[str, Any],
 ) -> Iterator[Row]:
     device = kind.device
     fields = Fields(case.size, case.dtype, kind)
@@ -141,7 +127,7 @@ def _measure_case(
         for stepper in measured
     }
     variants[COPY] = on_device(device, lambda: device.driver.copy(target, start, end - start, device.compute))
-    samples = interleave(variants, repeat=repeat, batch_seconds=batch_seconds)
+    samples = interleave(variants, **timing)
     copied = [2e-9 * (end - start) / seconds for seconds in samples[COPY]]
     for stepper in measured:
         seconds = [s / stepper.steps for s in samples[stepper.name]]
@@ -187,9 +173,7 @@ def _row(
         "t_eff": moved / found.median,
         "paper_gb_per_s": effective_bytes(case.size, ITEM[case.dtype]) * 1e-9 / found.median,
         "copy_gb_per_s": summarize(copied).median,
-        "of_copy": of_copy.value,
-        "of_copy_low": of_copy.low,
-        "of_copy_high": of_copy.high,
+        **with_interval("of_copy", of_copy.value, of_copy.low, of_copy.high),
         "goal": goal,
         "met": met,
         "verified": verified,

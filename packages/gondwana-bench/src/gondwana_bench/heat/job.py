@@ -5,8 +5,6 @@ The variants that C computes have the same compiled sweep, so that only the comm
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from ctypes import c_double, c_int64, c_void_p
 from typing import Any, NamedTuple
@@ -17,13 +15,13 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana.results import write_json
-from gondwana.runtime import exits
 from gondwana_apps.heat import exchange
 from gondwana_apps.heat.kernels import rates_of
 from gondwana_apps.heat.settings import Settings
 from gondwana_apps.heat.simulation import Simulation
 from gondwana_apps.heat.steps import COMPILED, Parts, Plan, Record, compiled_loop
 from gondwana_bench import build
+from gondwana_bench.processes import job_options
 
 VARIANTS = {
     "C": "two-sided, all in C",
@@ -167,17 +165,13 @@ def _clear(T: gw.GlobalArray, other: gw.GlobalArray) -> None:
     T.team.barrier()
 
 
-def main(argv: list[str]) -> int:
+def main(options: dict[str, Any]) -> None:
     """Run the variants in the order given and write their records. Collective over the world.
 
     Args:
-        argv: one JSON object: `size`, `steps`, the names of `variants` in their order, and the `file` for the result.
-
-    Returns:
-        The exit status, 0.
+        options: `size`, `steps`, the names of `variants` in their order, and the `file` for the result.
     """
-    exits.report_in_one_line()
-    options, team = json.loads(argv[0]), gw.world
+    team = gw.world
     made = variants(options["size"], options["steps"], team)
     for name in options["variants"]:
         made[name](2)  # what is done once in a process
@@ -190,9 +184,7 @@ def main(argv: list[str]) -> int:
             found[name] = {"nanoseconds": everyone.tolist(), "sum": total}
     if team.rank == 0:
         write_json(options["file"], found)
-    return 0
 
 
 if __name__ == "__main__":
-    exits.install()
-    sys.exit(main(sys.argv[1:]))
+    main(job_options())

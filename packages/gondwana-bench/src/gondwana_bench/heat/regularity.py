@@ -6,8 +6,6 @@ A sample is the time of two consecutive steps, since a message may be sent in on
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +20,8 @@ from gondwana_apps.heat.app import DISCARDED
 from gondwana_apps.pictures import figure, save
 from gondwana_bench import processes
 from gondwana_bench.heat.job import VARIANTS as VARIANTS
-from gondwana_bench.rows import Row, check_numbers
+from gondwana_bench.rows import Row, check_numbers, check_ranks, with_interval
+from gondwana_bench.rows import as_csv as rows_as_csv
 from gondwana_bench.statistics import RESAMPLES
 
 SIZES = (16, 100)
@@ -94,7 +93,7 @@ def rows(size: int, ranks: int, jobs: Sequence[Job]) -> Iterator[Row]:
             "median": float(median), "iqr": float(p75 - p25), "p1": float(p1), "p99": float(p99),
             "minimum": float(pooled.min()), "mean": float(pooled.mean()), "sd": float(pooled.std(ddof=1)),
             "slowest": float(np.median(slowest)), "iqr_slowest": float(spread_of(slowest)),
-            **_interval("speed", speed), **_interval("spread", spread),
+            **with_interval("speed", *speed), **with_interval("spread", *spread),
             "verdict": "" if name == "C" else _verdict(speed, spread),
             "verified": all(abs(job.sums[name] - expected) <= 1e-10 * abs(expected) for job in jobs),
         }  # fmt: skip
@@ -142,11 +141,6 @@ def _resampled(jobs: Samples, random: np.random.Generator) -> NDArray[np.float64
     return np.concatenate(parts, axis=1)
 
 
-def _interval(name: str, ratio: tuple[float, float, float]) -> Row:
-    value, low, high = ratio
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
-
-
 def _verdict(speed: tuple[float, float, float], spread: tuple[float, float, float]) -> str:
     """Say which is faster and which more regular; a tie where the interval has 1 in it."""
     words = []
@@ -167,15 +161,15 @@ def as_csv(jobs: Mapping[int, Sequence[Job]]) -> str:
     Args:
         jobs: by size.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["size", "job", "variant", "rank", "step", "seconds"])
-    for size, of_size in jobs.items():
-        for number, job in enumerate(of_size):
-            for name, of_ranks in job.microseconds.items():
-                for rank, steps in enumerate(of_ranks.tolist()):
-                    writer.writerows([size, number, name, rank, k, f"{t * 1e-6:.9f}"] for k, t in enumerate(steps))
-    return text.getvalue()
+    lines = (
+        [size, number, name, rank, k, f"{t * 1e-6:.9f}"]
+        for size, of_size in jobs.items()
+        for number, job in enumerate(of_size)
+        for name, of_ranks in job.microseconds.items()
+        for rank, steps in enumerate(of_ranks.tolist())
+        for k, t in enumerate(steps)
+    )
+    return rows_as_csv(["size", "job", "variant", "rank", "step", "seconds"], lines)
 
 
 def draw(jobs: Mapping[int, Sequence[Job]], file: str) -> None:
@@ -213,8 +207,7 @@ def check(sizes: Sequence[int], ranks: int, steps: int) -> None:
     Raises:
         UsageError: names the option, what was given and what is legal.
     """
-    if ranks < 2:
-        raise UsageError(f"--ranks {ranks}: without neighbours there is nothing to compare; give at least 2")
+    check_ranks(ranks, "without neighbours there is nothing to compare; give at least 2")
     check_numbers("--sizes", sizes, "numbers of at least 1, such as 16,100")
     if steps < DISCARDED:
         raise UsageError(f"--steps {steps}: give at least {DISCARDED}")

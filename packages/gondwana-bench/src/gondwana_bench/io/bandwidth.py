@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import statistics
 import tempfile
@@ -16,7 +14,9 @@ from gondwana.runtime import cores
 from gondwana_apps.free_memory import available_memory, in_gib
 from gondwana_apps.pictures import figure, save
 from gondwana_bench import processes
-from gondwana_bench.rows import Row, relative
+from gondwana_bench.rows import Row, columns, relative
+from gondwana_bench.rows import as_csv as rows_as_csv
+from gondwana_bench.scaling.steps import over_ranks
 from gondwana_bench.statistics import summarize
 
 RANKS = "1,2,4"
@@ -27,12 +27,11 @@ WAYS = {
 PARTS = {"write": "written", "sync": "written and on the disk", "read": "read"}
 """What is timed, and what is done in that time."""
 
-COLUMNS = {
-    "ranks": "ranks", "beyond_cores": "beyond cores", "way": "", "mib": "MiB", "open": "open, s",
-    "write": "write, MiB/s",
-    "sync": "with fsync", "read": "read", "write_ratio": "write/plain (95 %)", "sync_ratio": "with fsync",
-    "read_ratio": "read", "verified": "same",
-}  # fmt: skip
+COLUMNS = columns(
+    "ranks beyond_cores way mib open write sync read write_ratio sync_ratio read_ratio verified",
+    beyond_cores="beyond cores", way="", mib="MiB", open="open, s", write="write, MiB/s", sync="with fsync",
+    write_ratio="write/plain (95 %)", sync_ratio="with fsync", read_ratio="read", verified="same",
+)  # fmt: skip
 
 _PLAIN = "a file a rank"
 _COPIES = 6
@@ -92,14 +91,13 @@ def rows(measured: Sequence[Row]) -> list[Row]:
 
 def as_csv(found: Sequence[Row]) -> str:
     """Return the seconds of every job as CSV. Local."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["ranks", "beyond_cores", "way", "MiB", "job", *(f"{part}_s" for part in PARTS)])
-    for row in found:
-        head = [row["ranks"], row["beyond_cores"], row["way"], f"{row['mib']:.6g}"]
-        for number in range(row["jobs"]):
-            writer.writerow([*head, number, *(f"{row[f'{part}_seconds'][number]:.6f}" for part in PARTS)])
-    return text.getvalue()
+    lines = (
+        [row["ranks"], row["beyond_cores"], row["way"], f"{row['mib']:.6g}", number]
+        + [f"{row[f'{part}_seconds'][number]:.6f}" for part in PARTS]
+        for row in found
+        for number in range(row["jobs"])
+    )
+    return rows_as_csv(["ranks", "beyond_cores", "way", "MiB", "job", *(f"{part}_s" for part in PARTS)], lines)
 
 
 def draw(found: Sequence[Row], file: str) -> None:
@@ -125,10 +123,8 @@ def draw(found: Sequence[Row], file: str) -> None:
                 seconds.vlines(row["ranks"], min(times), max(times), color=f"C{number}", linewidth=1)
         seconds.set_title(title)
         for axes, label in (seconds, "seconds (median, extremes of jobs)"), (bandwidth, "MiB/s"):
-            axes.set_xscale("log", base=2)
-            axes.set_xticks(ranks, map(str, ranks))
+            over_ranks(axes, ranks, "ranks (hollow: more than cores)")
             axes.set_ylim(bottom=0.0)
-            axes.set_xlabel("ranks (hollow: more than cores)")
             axes.set_ylabel(label)
         seconds.legend(fontsize="small", loc="upper left")
     save(drawn, file, f"--plot {file}")

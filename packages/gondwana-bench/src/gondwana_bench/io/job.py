@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -21,7 +19,7 @@ from gondwana.io.dataset import Dataset
 from gondwana.io.layout import block_of, cells_of
 from gondwana.io.writer import StepWriter
 from gondwana.results import write_json
-from gondwana.runtime import exits
+from gondwana_bench.processes import job_options
 from gondwana_bench.scaling.applications import grow
 
 Cells = NDArray[np.float64]
@@ -85,9 +83,8 @@ def _open_own(path: Path, u: gw.GlobalArray) -> Iterator[Callable[[int], None]]:
 
 
 def _read_own(path: Path, steps: int) -> Iterator[Cells]:
-    data = adios.load().FileReader(
-        str(path)
-    )  # not closed, which would leave a profile in /tmp; its end closes the files
+    # Not closed, which would leave a profile in /tmp; its end closes the files.
+    data = adios.load().FileReader(str(path))
     for step in range(steps):
         yield data.read("U", step_selection=[step, 1])
 
@@ -152,17 +149,13 @@ def _for_files(path: Path, action: Callable[[int], None]) -> None:
             os.close(descriptor)
 
 
-def main(argv: list[str]) -> int:
+def main(options: dict[str, Any]) -> None:
     """Measure the ways in the order given. Collective over the world.
 
     Args:
-        argv: one JSON object: `size`, `steps`, the `folder` for datasets, its `number`, and the result `file`.
-
-    Returns:
-        The exit status, 0.
+        options: `size`, `steps`, the `folder` for datasets, its `number`, and the result `file`.
     """
-    exits.report_in_one_line()
-    options, team = json.loads(argv[0]), gw.world
+    team = gw.world
     u = gw.zeros(gw.RectDomain((0, 0, 0), grow(options["size"], team.size)), team=team)
     cells_of(u)[...] = np.random.default_rng(team.rank).random(cells_of(u).shape)
     known = ways(u, options["steps"], Path(options["folder"]))
@@ -176,9 +169,7 @@ def main(argv: list[str]) -> int:
         team.barrier()
     if team.rank == 0:
         write_json(options["file"], {"ways": found, "nbytes": team.size * cells_of(u).nbytes * options["steps"]})
-    return 0
 
 
 if __name__ == "__main__":
-    exits.install()
-    sys.exit(main(sys.argv[1:]))
+    main(job_options())

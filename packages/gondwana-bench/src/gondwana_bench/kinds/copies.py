@@ -7,24 +7,23 @@ that are started together and waited for together, all with one source and one d
 from __future__ import annotations
 
 import itertools
-import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gondwana as gw
 from gondwana import Team, world
 from gondwana.errors import UsageError
-from gondwana.runtime import exits
 from gondwana_bench.disturbance import watched
 from gondwana_bench.gpu.devices import describe
 from gondwana_bench.kinds import memspeed
 from gondwana_bench.kinds.memories import DEVICE, HOST, Memories, Memory
-from gondwana_bench.measure import Variant
+from gondwana_bench.measure import Variant, interleave
 from gondwana_bench.panels import Panels
-from gondwana_bench.rows import Row, check_numbers, relative
+from gondwana_bench.processes import job_options
+from gondwana_bench.rows import Row, check_numbers, columns, relative
 from gondwana_bench.statistics import summarize
 
 SIZES = tuple(2**n for n in range(3, 23))
@@ -34,21 +33,11 @@ WINDOWS = (1, 100)
 KINDS = ("cuda", "fake_device")
 STAGED = "staged"
 
-COLUMNS = {
-    "operation": "operation",
-    "source": "from",
-    "target": "to",
-    "nbytes": "bytes",
-    "window": "window",
-    "path": "path",
-    "microseconds": "us",
-    "gb_per_s": "GB/s",
-    "staged_ratio": "staged/ours (95 %)",
-    "driver_ratio": "driver/ours (95 %)",
-    "goal": "goal",
-    "met": "met",
-    "verified": "right",
-}
+COLUMNS = columns(
+    "operation source target nbytes window path microseconds gb_per_s staged_ratio driver_ratio goal met "
+    "verified",
+    staged_ratio="staged/ours (95 %)", driver_ratio="driver/ours (95 %)",
+)  # fmt: skip
 
 LARGE = 2**20
 GOAL = 0.8
@@ -115,9 +104,7 @@ def measure(
     kind: gw.MemoryKind,
     sizes: Sequence[int] = SIZES,
     windows: Sequence[int] = WINDOWS,
-    *,
-    repeat: int = 10,
-    batch_seconds: float = 0.005,
+    **timing: Any,
 ) -> Iterator[Row]:
     """Measure copies that rank 0 starts, one row each as soon as it is done. Collective over team.
 
@@ -129,8 +116,7 @@ def measure(
         kind: of the device's memory.
         sizes: bytes of a copy.
         windows: copies that are under way together; 1 gives the latency.
-        repeat: rounds; each times every variant once.
-        batch_seconds: length of one sample [s].
+        timing: of `measure.interleave`.
 
     Returns:
         The same rows on every rank: time of a copy, GB/s (10^9), the path, the speed relative to both rivals, and
@@ -143,11 +129,11 @@ def measure(
         raise UsageError(f"{team.size} ranks on {team.node_count} nodes: this measures two ranks of one node")
     memories = Memories(team, kind, max(sizes))
     for pair, nbytes, window in itertools.product(pairs(), sizes, windows):
-        yield _row(memories, pair, nbytes, window, repeat, batch_seconds)
+        yield _row(memories, pair, nbytes, window, timing)
     memories.close()
 
 
-def _row(memories: Memories, pair: Pair, nbytes: int, window: int, repeat: int, batch_seconds: float) -> Row:
+def _row(memories: Memories, pair: Pair, nbytes: int, window: int, timing: Mapping[str, Any]) -> Row:
     _, source, target = pair
     ours = memories.copies(source, target, nbytes, window)
     verified, path = memories.check(source, target, nbytes, ours)
@@ -158,7 +144,7 @@ def _row(memories: Memories, pair: Pair, nbytes: int, window: int, repeat: int, 
     driver = memories.driver_copies(source, target, nbytes, window)
     if driver is not None:
         variants["driver"] = driver
-    samples = memories.samples(variants, repeat, batch_seconds)
+    samples = interleave(variants, team=memories.team, **timing)
     seconds = {name: [s / window for s in values] for name, values in samples.items()}
     mine = summarize(seconds["ours"])
     beside_driver = relative(seconds.get("driver"), seconds["ours"], "driver_ratio")
@@ -183,34 +169,29 @@ def _row(memories: Memories, pair: Pair, nbytes: int, window: int, repeat: int, 
 
 def judge(pair: Pair, nbytes: int, beside_driver: float | None) -> tuple[str | None, bool | None]:
     """Return the goal of a copy as text and whether it is met; None where there is none. Local."""
-    if (
-        beside_driver is None
-        or nbytes < LARGE
-        or not pair.is_remote
-        or {pair.source.kind, pair.target.kind} != {DEVICE}
-    ):
+    between_devices = pair.is_remote and {pair.source.kind, pair.target.kind} == {DEVICE}
+    if beside_driver is None or nbytes < LARGE or not between_devices:
         return None, None
     return f">= {GOAL:g} of driver", beside_driver >= GOAL
 
 
-def main(argv: Sequence[str]) -> int:
+def main(options: dict[str, Any]) -> int:
     """Measure all panels, print the tables and write the report. Collective over all ranks.
 
     Args:
-        argv: the options of the command line as one JSON object.
+        options: of the command line.
 
     Returns:
         The exit status: 0 if all bytes were right.
     """
-    options = json.loads(argv[0])
     kind, file = kind_named(options["kind"]), options["file"]
-    repeat, batch = options["repeat"], options["batch_seconds"]
+    timing = {key: options[key] for key in ("repeat", "batch_seconds")}
     sizes, windows = options["sizes"], options["windows"]
     panels = Panels("kinds", None if file is None else Path(file), command=options["command"])
     device = Memories.device_of(kind)
     panels.device = {"name": "fake device"} if device is None else describe(device)
-    transfers = measure(world, kind, sizes, windows, repeat=repeat, batch_seconds=batch)
-    matrix = memspeed.measure(world, kind, options["volume"], repeat=repeat, batch_seconds=batch)
+    transfers = measure(world, kind, sizes, windows, **timing)
+    matrix = memspeed.measure(world, kind, options["volume"], **timing)
     few = len(sizes) <= len(QUICK_SIZES)
     if world.rank == 0:
         total = len(pairs()) * len(sizes) * len(windows)
@@ -223,5 +204,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    exits.install()
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(job_options()))

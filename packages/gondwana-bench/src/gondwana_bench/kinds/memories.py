@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
@@ -12,8 +11,8 @@ import gondwana as gw
 from gondwana import Device, Team
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.transfer import paths
-from gondwana_bench.measure import Variant, interleave, timed
-from gondwana_bench.rma.candidates import pattern
+from gondwana_bench.measure import Variant, timed
+from gondwana_bench.rma.candidates import absent, pattern
 
 HOST, DEVICE = "host", "device"
 
@@ -74,7 +73,7 @@ class Memories:
             for future in [gw.copy(first, second, nbytes) for _ in range(window)]:
                 future.wait()
 
-        return _forced(path, timed(one if window == 1 else many)) if self.team.rank == 0 else _idle
+        return _forced(path, timed(one if window == 1 else many)) if self.team.rank == 0 else absent
 
     def driver_copies(self, source: Memory, target: Memory, nbytes: int, window: int) -> Variant | None:
         """Do the same between memories of rank 0 by the driver alone, as a bound. Local.
@@ -92,7 +91,7 @@ class Memories:
                 here.driver.copy(second, first, nbytes, stream)
             here.driver.finish(stream)
 
-        return timed(copy) if self.team.rank == 0 else _idle
+        return timed(copy) if self.team.rank == 0 else absent
 
     def check(self, source: Memory, target: Memory, nbytes: int, run: Variant) -> tuple[bool, str]:
         """Run copies and return whether the bytes are right, and the path taken. Collective over team."""
@@ -108,15 +107,6 @@ class Memories:
             gw.copy(self._target(target), arrived).wait()
             found = bool(np.array_equal(sent, arrived)), "+".join(taken)
         return self.team.bcast(found)  # type: ignore[no-any-return]
-
-    def samples(self, variants: Mapping[str, Variant], repeat: int, batch_seconds: float) -> dict[str, list[float]]:
-        """Time variants interleaved. Collective over team; see `measure.interleave`."""
-        return interleave(
-            variants,
-            repeat=repeat,
-            batch_seconds=batch_seconds,
-            team=self.team,
-        )
 
     def close(self) -> None:
         """Free the memory. Collective over team."""
@@ -138,8 +128,3 @@ def _forced(path: str | None, run: Variant) -> Variant:
             return run(calls)
 
     return variant
-
-
-def _idle(calls: int) -> float:
-    """Do nothing, on a rank that starts no copies: it serves the others in the following barrier."""
-    return 0.0

@@ -7,14 +7,15 @@ over the difference of the two times, which leaves the start of a copy out.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from typing import Any
 
 import gondwana as gw
 from gondwana import Team
 from gondwana_bench.kinds.memories import DEVICE, HOST, Memories, Memory
-from gondwana_bench.measure import Variant
-from gondwana_bench.rows import Row
+from gondwana_bench.measure import Variant, interleave
+from gondwana_bench.rows import Row, columns
 from gondwana_bench.statistics import Summary, summarize
 
 ELEMENT = 8
@@ -22,30 +23,20 @@ VOLUME = 64 * 2**20
 MEMORIES = tuple(Memory(rank, kind) for rank in (0, 1) for kind in (HOST, DEVICE))
 PAIRS = len(MEMORIES) ** 2
 
-COLUMNS = {
-    "source": "from",
-    "target": "to",
-    "nbytes": "bytes",
-    "path": "path",
-    "latency_us": "latency, us",
-    "gb_per_s": "GB/s",
-    "whole_gb_per_s": "with start",
-    "driver_gb_per_s": "driver",
-    "verified": "right",
-}
+COLUMNS = columns(
+    "source target nbytes path latency_us gb_per_s whole_gb_per_s driver_gb_per_s verified",
+    latency_us="latency, us", whole_gb_per_s="with start", driver_gb_per_s="driver",
+)  # fmt: skip
 
 
-def measure(
-    team: Team, kind: gw.MemoryKind, nbytes: int = VOLUME, *, repeat: int = 10, batch_seconds: float = 0.005
-) -> Iterator[Row]:
+def measure(team: Team, kind: gw.MemoryKind, nbytes: int = VOLUME, **timing: Any) -> Iterator[Row]:
     """Measure every ordered pair of memories, in copies that rank 0 starts. Collective over team.
 
     Args:
         team: two ranks of one node.
         kind: of the device's memory.
         nbytes: of the large copy.
-        repeat: rounds.
-        batch_seconds: length of one sample [s].
+        timing: of `measure.interleave`.
 
     Returns:
         The same rows on every rank: latency, bandwidth as above and with the start of the copy counted, that of the
@@ -53,18 +44,18 @@ def measure(
     """
     memories = Memories(team, kind, nbytes)
     for source, target in itertools.product(MEMORIES, repeat=2):
-        yield _row(memories, source, target, nbytes, repeat, batch_seconds)
+        yield _row(memories, source, target, nbytes, timing)
     memories.close()
 
 
-def _row(memories: Memories, source: Memory, target: Memory, nbytes: int, repeat: int, batch_seconds: float) -> Row:
+def _row(memories: Memories, source: Memory, target: Memory, nbytes: int, timing: Mapping[str, Any]) -> Row:
     whole = memories.copies(source, target, nbytes, 1)
     verified, path = memories.check(source, target, nbytes, whole)
     variants: dict[str, Variant] = {"whole": whole, "element": memories.copies(source, target, ELEMENT, 1)}
     driver = memories.driver_copies(source, target, nbytes, 1)
     if driver is not None:
         variants["driver"] = driver
-    samples = memories.samples(variants, repeat, batch_seconds)
+    samples = interleave(variants, team=memories.team, **timing)
     found = {name: summarize(values) for name, values in samples.items()}
     return {
         "source": str(source),

@@ -8,24 +8,14 @@ from typing import Any
 
 from gondwana import Team
 from gondwana_bench.rma.candidates import Candidate, timed_and_checked
-from gondwana_bench.rows import Row, beside
+from gondwana_bench.rows import Row, beside, columns, in_microseconds, judged
 
 PARITY = 1 / 1.05
 """The goal of compiled code beside C where both call MPI."""
 PYTHON_PARITY = 1 / 1.1
 """The goal of Python beside mpi4py."""
 
-COLUMNS = {
-    "operation": "operation",
-    "size": "bytes",
-    "microseconds": "us",
-    "rival": "rival",
-    "rival_microseconds": "us",
-    "ratio": "theirs/ours (95 %)",
-    "goal": "goal",
-    "met": "met",
-    "verified": "right",
-}
+COLUMNS = columns("operation size microseconds rival rival_microseconds ratio goal met verified")
 
 
 @dataclass(frozen=True)
@@ -53,12 +43,7 @@ class Pair:
 
 
 def rows(
-    team: Team,
-    pairs: Sequence[Pair],
-    found: Mapping[str, Candidate],
-    size: int,
-    parts: int = 1,
-    **timing: Any,
+    team: Team, pairs: Sequence[Pair], found: Mapping[str, Candidate], size: int, parts: int = 1, **timing: Any
 ) -> Iterator[Row]:
     """Time all candidates of the pairs interleaved, check them, and compare. Collective over team.
 
@@ -75,17 +60,15 @@ def rows(
     samples, right = timed_and_checked(team, used, **timing)
     seconds = {name: [sample / parts for sample in samples[name]] for name in used}
     for pair in kept:
-        compared, goal = beside(seconds[pair.rival], seconds[pair.ours]), pair.goal_for(team, size)
+        compared = beside(seconds[pair.rival], seconds[pair.ours], microseconds=in_microseconds)
+        goal = pair.goal_for(team, size)
         yield {
             "operation": pair.ours,
             "rival": pair.rival,
             "size": size,
             "ranks": team.size,
             "nodes": team.node_count,
-            "microseconds": compared["seconds"]["median"] * 1e6,
-            "rival_microseconds": compared["rival_seconds"]["median"] * 1e6,
             **compared,
-            "goal": None if goal is None else f">= {goal:.2g} x",
-            "met": None if goal is None else compared["ratio"] >= goal,
+            **judged(goal, compared["ratio"], "{:.2g} x"),
             "verified": right[pair.ours] and right[pair.rival],
         }

@@ -10,25 +10,17 @@ from pathlib import Path
 
 from gondwana.errors import UsageError
 from gondwana_bench.messages.osu import ALLREDUCE, LATENCY, PAIRS, SMALL
-from gondwana_bench.processes import OTHER_MPI, Command, last_words, run
-from gondwana_bench.rows import Row, relative
+from gondwana_bench.processes import OTHER_MPI, Command, StartNative, last_words, run
+from gondwana_bench.rows import Row, both, columns, grouped, relative
 
 PROGRAMS = {LATENCY: "osu_latency", ALLREDUCE: "osu_allreduce"}
 
-COLUMNS = {
-    "test": "test",
-    "operation": "variant",
-    "size": "bytes",
-    "microseconds": "us",
-    "official_microseconds": "OSU's, us",
-    "ratio": "OSU's/ours (95 %)",
-    "verified": "right",
-}
+COLUMNS = columns(
+    "test operation size microseconds official_microseconds ratio verified",
+    operation="variant", official_microseconds="OSU's, us", ratio="OSU's/ours (95 %)",
+)  # fmt: skip
 
 _LINE = re.compile(r"^(\d+)\s+(\d+(?:\.\d+)?)\b", re.MULTILINE)
-
-Start = Callable[[int, Sequence[str]], Command]
-"""Returns the command that runs the words of an official program on a number of ranks."""
 
 
 def find(folder: Path, tests: Sequence[str]) -> dict[str, Path]:
@@ -82,7 +74,7 @@ def measure(
     programs: Mapping[str, Path],
     sizes: Mapping[str, Sequence[int]],
     ranks: int,
-    official: Start,
+    official: StartNative,
     ours: Callable[[], Sequence[Row]],
     rounds: int,
 ) -> Iterator[Row]:
@@ -102,40 +94,36 @@ def measure(
     Raises:
         UsageError: a program failed, or printed something else.
     """
-    theirs: dict[tuple[str, int], list[float]] = {}
-    found: dict[tuple[str, int, str], list[float]] = {}
-    right: dict[tuple[str, int, str], bool] = {}
+    theirs: list[tuple[str, int, float]] = []
+    found: list[tuple[str, int, str, float, bool]] = []
     for _ in range(rounds):
         for test, path in programs.items():
             command = official(ranks if test == ALLREDUCE else 2, [str(path), *options_of(test, sizes[test])])
-            for size, microseconds in _run(path, command):
-                theirs.setdefault((test, size), []).append(microseconds)
+            theirs += [(test, size, microseconds) for size, microseconds in _run(path, command)]
         for row in ours():
-            _collect(row, found, right)
-    for (test, size, variant), values in found.items():
-        if (test, size) in theirs:
-            official_values = theirs[test, size]
+            found += _figures(row)
+    official_values = grouped(theirs, lambda one: one[:2])
+    for (test, size, variant), values in grouped(found, lambda one: one[:3]).items():
+        if (test, size) in official_values:
             yield {
                 "test": test,
                 "operation": variant,
                 "size": size,
                 "ranks": ranks if test == ALLREDUCE else 2,
-                "microseconds": statistics.median(values),
-                "official_microseconds": statistics.median(official_values),
-                **relative(official_values, values),
-                "verified": right[test, size, variant],
+                **_compare([one[3] for one in values], [one[2] for one in official_values[test, size]]),
+                "verified": all(one[4] for one in values),
             }
 
 
-def _collect(row: Row, found: dict[tuple[str, int, str], list[float]], right: dict[tuple[str, int, str], bool]) -> None:
-    """Keep the figures of a row of our job, and those of C, which is the rival in one row of each size."""
-    sides = [("operation", "microseconds")]
-    if (row["operation"], row["rival"]) == ("compiled", "C"):
-        sides.append(("rival", "rival_microseconds"))
-    for name, microseconds in sides:
-        key = row["test"], row["size"], row[name]
-        found.setdefault(key, []).append(row[microseconds])
-        right[key] = right.get(key, True) and row["verified"]
+def _compare(ours: Sequence[float], theirs: Sequence[float]) -> Row:
+    return {**both(ours, theirs, "official_", microseconds=statistics.median), **relative(theirs, ours)}
+
+
+def _figures(row: Row) -> Iterator[tuple[str, int, str, float, bool]]:
+    """The figures of a row of our job, and those of C, which is the rival in one row of each size."""
+    for prefix, name in (("", "operation"), ("rival_", "rival")):
+        if not prefix or (row["operation"], row["rival"]) == ("compiled", "C"):
+            yield row["test"], row["size"], row[name], row[f"{prefix}microseconds"], row["verified"]
 
 
 def _run(path: Path, command: Command) -> list[tuple[int, float]]:

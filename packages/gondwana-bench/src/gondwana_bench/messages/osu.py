@@ -9,21 +9,12 @@ from typing import Any
 
 from gondwana import Team
 from gondwana.errors import UsageError
-from gondwana_bench.messages import comparison
+from gondwana_bench.messages import comparison, round_trips
 from gondwana_bench.messages.comparison import PARITY, PYTHON_PARITY, Pair, rows
-from gondwana_bench.messages.round_trips import (
-    COMPILED,
-    MPI4PY,
-    MPI4PY_OBJECTS,
-    PYTHON,
-    PYTHON_OBJECTS,
-    C,
-    RoundTrips,
-)
 from gondwana_bench.messages.sums import ITEM, sums
 from gondwana_bench.native.messages import Messages
 from gondwana_bench.panels import measure_on_ranks
-from gondwana_bench.rows import Row, check_names
+from gondwana_bench.rows import Row, check_names, check_ranks
 
 LATENCY, ALLREDUCE = "latency", "allreduce"
 SIZES = {LATENCY: (0, *(2**power for power in range(21))), ALLREDUCE: tuple(2**power for power in range(2, 24))}
@@ -39,17 +30,17 @@ _ON_NODE = range(8, 8193)
 
 PAIRS = {
     LATENCY: (
-        Pair(COMPILED, C, PARITY),
-        Pair(PYTHON, MPI4PY, PYTHON_PARITY),
-        Pair(PYTHON_OBJECTS, MPI4PY_OBJECTS),
-        Pair(MPI4PY, C),
-        Pair(MPI4PY_OBJECTS, C),
+        Pair(round_trips.COMPILED, round_trips.C, PARITY),
+        Pair(round_trips.PYTHON, round_trips.MPI4PY, PYTHON_PARITY),
+        Pair(round_trips.PYTHON_OBJECTS, round_trips.MPI4PY_OBJECTS),
+        Pair(round_trips.MPI4PY, round_trips.C),
+        Pair(round_trips.MPI4PY_OBJECTS, round_trips.C),
     ),
     ALLREDUCE: (
-        Pair(COMPILED, C, 1.5, lambda size: size in _ON_NODE, on_node=True),
-        Pair(PYTHON, MPI4PY, PYTHON_PARITY, lambda size: size in _ON_NODE, on_node=True),
-        Pair(MPI4PY, C),
-        Pair(MPI4PY_OBJECTS, C),
+        Pair(round_trips.COMPILED, round_trips.C, 1.5, lambda size: size in _ON_NODE, on_node=True),
+        Pair(round_trips.PYTHON, round_trips.MPI4PY, PYTHON_PARITY, lambda size: size in _ON_NODE, on_node=True),
+        Pair(round_trips.MPI4PY, round_trips.C),
+        Pair(round_trips.MPI4PY_OBJECTS, round_trips.C),
     ),
 }
 
@@ -62,8 +53,7 @@ def check(ranks: int, tests: Sequence[str], sizes: Sequence[int] | None) -> None
     Raises:
         UsageError: names the option, what was given and what is legal.
     """
-    if ranks < 2:
-        raise UsageError(f"--ranks {ranks}: messages and sums need at least 2 ranks")
+    check_ranks(ranks, "messages and sums need at least 2 ranks")
     check_names("--tests", tests, PAIRS)
     if sizes is not None and ALLREDUCE in tests and any(size < ITEM or size % ITEM for size in sizes):
         raise UsageError(
@@ -95,7 +85,7 @@ def measure(
     rounds = {"repeat": repeat, "discard": repeat // 10}
     if LATENCY in tests:
         wanted = sizes or SIZES[LATENCY]
-        trips = RoundTrips(team, max(wanted))
+        trips = round_trips.RoundTrips(team, max(wanted))
         for size in wanted:
             timing: dict[str, Any] = {"calls": SMALL if size <= THRESHOLD else LARGE, **rounds}
             for row in rows(team, PAIRS[LATENCY], trips.two_sided(size), size, parts=2, **timing):

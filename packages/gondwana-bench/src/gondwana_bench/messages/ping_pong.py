@@ -6,11 +6,10 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from gondwana import Team
-from gondwana.errors import UsageError
 from gondwana_bench.messages import round_trips
 from gondwana_bench.messages.comparison import PARITY, PYTHON_PARITY, Pair, rows
 from gondwana_bench.panels import measure_on_ranks
-from gondwana_bench.rows import Row, check_numbers
+from gondwana_bench.rows import Row, check_numbers, check_ranks, columns
 
 SIZES = tuple(2**power for power in range(0, 21, 2))
 SMALL = 4096
@@ -25,19 +24,10 @@ PAIRS = (
     Pair(round_trips.MPI4PY, round_trips.C),
 )
 
-COLUMNS = {
-    "operation": "operation",
-    "size": "bytes",
-    "microseconds": "us",
-    "mb_per_s": "MB/s",
-    "rival": "rival",
-    "rival_microseconds": "us",
-    "rival_mb_per_s": "MB/s",
-    "ratio": "theirs/ours (95 %)",
-    "goal": "goal",
-    "met": "met",
-    "verified": "right",
-}
+COLUMNS = columns(
+    "operation size microseconds mb_per_s rival rival_microseconds rival_mb_per_s ratio goal met verified",
+    mb_per_s="MB/s", rival_mb_per_s="MB/s",
+)  # fmt: skip
 
 
 def check(ranks: int, sizes: Sequence[int]) -> None:
@@ -46,8 +36,7 @@ def check(ranks: int, sizes: Sequence[int]) -> None:
     Raises:
         UsageError: names the option, what was given and what is legal.
     """
-    if ranks < 2:
-        raise UsageError(f"--ranks {ranks}: messages travel between 2 ranks")
+    check_ranks(ranks, "messages travel between 2 ranks")
     check_numbers("--sizes", sizes, "numbers of bytes from 1, such as 8,4096")
 
 

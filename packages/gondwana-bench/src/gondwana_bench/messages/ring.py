@@ -21,7 +21,7 @@ from gondwana_bench.messages.round_trips import COMPILED, MPI4PY, MPI4PY_OBJECTS
 from gondwana_bench.native.messages import Messages, Words
 from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rma.candidates import Candidate
-from gondwana_bench.rows import Row, check_numbers
+from gondwana_bench.rows import Row, check_numbers, columns
 
 COMMUNICATIONS = (10, 100)
 ITEM = 8
@@ -37,20 +37,12 @@ PAIRS = (
     Pair(MPI4PY_OBJECTS, C),
 )
 
-COLUMNS = {
-    "ranks": "ranks",
-    "communications": "supersteps",
-    "operation": "operation",
-    "microseconds": "us a run",
-    "communication": "communication",
-    "rival": "rival",
-    "rival_microseconds": "us a run",
-    "rival_communication": "communication",
-    "ratio": "theirs/ours (95 %)",
-    "goal": "goal",
-    "met": "met",
-    "verified": "right",
-}
+COLUMNS = columns(
+    "ranks communications operation microseconds communication rival rival_microseconds rival_communication "
+    "ratio goal met verified",
+    communications="supersteps", microseconds="us a run", rival_microseconds="us a run",
+    rival_communication="communication",
+)  # fmt: skip
 
 _CHECKED = 7
 """Supersteps of the run that is compared with the oracle: odd, so that both inboxes are read first once."""

@@ -13,16 +13,7 @@ import gondwana as gw
 from gondwana import Team
 from gondwana_bench.measure import Variant, in_seconds
 from gondwana_bench.native.messages import Messages
-from gondwana_bench.rma.candidates import (
-    Bytes,
-    Candidate,
-    absent,
-    both_ways,
-    moving,
-    notifying,
-    sending,
-    there_and_back,
-)
+from gondwana_bench.rma.candidates import Between, Bytes, Candidate, absent
 
 C, COMPILED, PYTHON = "C", "compiled", "Python"
 MPI4PY, MPI4PY_OBJECTS, PYTHON_OBJECTS = "mpi4py", "mpi4py objects", "Python objects"
@@ -38,7 +29,7 @@ class RoundTrips:
     """
 
     def __init__(self, team: Team, nbytes: int) -> None:
-        self._team, self._peer = team, 1 - min(team.rank, 1)
+        self._team, self._pair = team, Between(team)
         self._c = Messages(team)
         self._segment = gw.Segment(team, max(8, nbytes))
         self._exposed = self._segment.view(team.rank)
@@ -47,26 +38,26 @@ class RoundTrips:
 
     def two_sided(self, size: int) -> dict[str, Candidate]:
         """Return round trips of messages of `size` bytes. Local."""
-        team, here, back = self._team, self._sent[:size], self._received[:size]
+        team, pair, here, back = self._team, self._pair, self._sent[:size], self._received[:size]
         runs: dict[str, Variant] = {
             C: partial(self._c.ping_pong, here, back),
             COMPILED: in_seconds(messages, team, here, back),
-            MPI4PY: sending(team, team.comm.Send, team.comm.Recv, here, back),
-            PYTHON: sending(team, team.Send, team.Recv, here, back),
+            MPI4PY: pair.sending(team.comm.Send, team.comm.Recv, here, back),
+            PYTHON: pair.sending(team.Send, team.Recv, here, back),
             MPI4PY_OBJECTS: self._objects(team.comm.send, team.comm.recv, here, back),
             PYTHON_OBJECTS: self._objects(team.send, team.recv, here, back),
         }
-        return {name: moving(team, run, there_and_back(team, here, back)) for name, run in runs.items()}
+        return {name: pair.moving(run, pair.there_and_back(here, back)) for name, run in runs.items()}
 
     def one_sided(self, size: int) -> dict[str, Candidate]:
         """Return round trips of `size` bytes that are put into the memory of the peer and notified. Local."""
-        team, here, there = self._team, self._sent[:size], self._exposed[:size]
-        target, signal = self._segment.pointer(self._peer, "u1"), self._signal
+        team, pair, here, there = self._team, self._pair, self._sent[:size], self._exposed[:size]
+        target, signal = self._segment.pointer(self._pair.peer, "u1"), self._signal
         runs = {
             ONE_SIDED: in_seconds(puts, team, here, target, signal),
-            PYTHON_ONE_SIDED: notifying(team, here, target, signal),
+            PYTHON_ONE_SIDED: pair.notifying(here, target, signal),
         }
-        return {name: moving(team, run, both_ways(team, here, there)) for name, run in runs.items()}
+        return {name: pair.moving(run, pair.both_ways(here, there)) for name, run in runs.items()}
 
     def _objects(
         self,

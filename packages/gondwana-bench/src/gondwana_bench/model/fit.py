@@ -141,12 +141,7 @@ def _node(measured: Measured) -> Link:
     flood = [(size, value) for (operation, size), value in rma.items() if operation == "compiled put flood"]
     if put is None or signal is None or not flood:
         return usual
-    return Link(
-        latency=max(signal - 2 * put, 0.0),
-        overhead=put,
-        gap=put,
-        bandwidth=max(flood)[1],
-    )
+    return Link(latency=max(signal - 2 * put, 0.0), overhead=put, gap=put, bandwidth=max(flood)[1])
 
 
 def _names(machine: Machine) -> list[tuple[str, ...]]:

@@ -14,6 +14,7 @@ from gondwana import results
 from gondwana.errors import UsageError
 from gondwana.inputs import printable
 from gondwana_bench.model.machine import Count, Positive
+from gondwana_bench.rows import grouped
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "GB/s": 1e9, "M/s": 1e6}
 """Of `bench rma`."""
@@ -96,22 +97,15 @@ def _check(found: Measured) -> None:
 
 def _medians(steps: list[Observation]) -> list[Observation]:
     """One step of each kind: the median of those measured."""
-    kinds: dict[tuple[str, str, int, int], list[Observation]] = {}
-    for step in steps:
-        kinds.setdefault((step.app, step.size, step.ranks, step.nodes), []).append(step)
+    kinds = grouped(steps, lambda step: (step.app, step.size, step.ranks, step.nodes))
     return [replace(all_[0], seconds=statistics.median(step.seconds for step in all_)) for all_ in kinds.values()]
 
 
 def _add(found: Measured, result: dict[str, Any], source: str) -> None:
     benchmark = result.get("benchmark")
     if benchmark == "rma":
-        found.rma.update(
-            {
-                (row["operation"], row["size"]): row["ours"] * _UNITS[row["unit"]]
-                for row in result["panels"]["rma"]
-                if row.get("nodes", 1) == 1
-            }
-        )
+        on_node = (row for row in result["panels"]["rma"] if row.get("nodes", 1) == 1)
+        found.rma.update({(row["operation"], row["size"]): row["ours"] * _UNITS[row["unit"]] for row in on_node})
     elif benchmark in _ROWS:
         found.steps.extend(_ROWS[benchmark](result["panels"], source))
     elif "app" in result and (reason := _obstacle(result)) is None:

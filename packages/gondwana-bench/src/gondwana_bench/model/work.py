@@ -80,13 +80,3 @@ class Work:
             return self.ranks
         around = max((len(exchange.sizes) for exchange in self.exchanges), default=0)
         return min(self.ranks, 1 + around)
-
-    @property
-    def messages(self) -> float:
-        """Messages that a rank sends to neighbours in a step."""
-        return sum(len(exchange.sizes) * exchange.times for exchange in self.exchanges)
-
-    @property
-    def sent(self) -> float:
-        """Bytes that a rank sends to neighbours in a step."""
-        return sum(sum(exchange.sizes) * exchange.times for exchange in self.exchanges)

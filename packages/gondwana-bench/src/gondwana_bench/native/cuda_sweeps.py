@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gondwana import Device
-from gondwana.gpu.interface import EntryFacts, Grid
+from gondwana.gpu.interface import Grid
 from gondwana_bench.gpu import nvrtc
 
 REALS = {"float64": "double", "float32": "float"}
@@ -66,10 +66,6 @@ class CudaSweeps:
         self._device = device
         module = device.driver.load(image)
         self._entries = {name: device.driver.entry(module, name) for name in ("naive", "march")}
-
-    def facts(self, name: str) -> EntryFacts:
-        """Return the resources of a kernel. Local."""
-        return self._device.driver.entry_facts(self._entries[name])
 
     def step(
         self, name: str, shape: Shape, fields: Sequence[Field], rates: Sequence[float], noise: Sequence[float] = ()

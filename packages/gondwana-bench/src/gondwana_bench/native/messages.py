@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gondwana import Team
-from gondwana_bench import build
+from gondwana_bench.native.resources import NativeProgram
 
 Words = NDArray[np.int64]
 
@@ -23,7 +23,7 @@ class _Rank(ctypes.Structure):
     )
 
 
-class Messages:
+class Messages(NativeProgram):
     """MPI's messages and collectives in C. Collective over team; each method returns the seconds on this rank.
 
     Args:
@@ -34,10 +34,8 @@ class Messages:
     """
 
     def __init__(self, team: Team) -> None:
-        self._library = build.library_with_mpi("messages.c", team)
-        self._handle = team.comm.py2f()
-        for name in ("ping_pong", "allreduce", "ring", "barrier", "bcast", "add"):
-            getattr(self._library, f"messages_{name}").restype = ctypes.c_double
+        names = ("ping_pong", "allreduce", "ring", "barrier", "bcast", "add")
+        super().__init__("messages", team, dict.fromkeys(names, ctypes.c_double))
 
     def ping_pong(self, sent: NDArray[np.uint8], received: NDArray[np.uint8], calls: int) -> float:
         """Send `sent` of rank 0 to `sent` of rank 1 and back to `received`, `calls` times."""
@@ -85,10 +83,6 @@ class Messages:
         rank = _Rank(*(array.ctypes.data for array in (data, inbox, total, product)), inbox.size, *work)
         clocks = None if phases is None else _at(phases)
         return self._time("ring", ctypes.byref(rank), ctypes.c_int64(supersteps), clocks, ctypes.c_int64(calls))
-
-    def _time(self, name: str, *arguments: Any) -> float:
-        seconds: float = getattr(self._library, f"messages_{name}")(self._handle, *arguments)
-        return seconds
 
 
 def _at(array: NDArray[Any]) -> ctypes.c_void_p:

@@ -30,15 +30,12 @@ class CollectiveResource(ABC):
             self.close()
 
 
-class NativeState(CollectiveResource):
-    """What a native program of MPI keeps for a rank. Collective over team.
-
-    The functions of the program begin with its name. All but `create` take first what that has returned.
+class NativeProgram:
+    """The functions of a native program of MPI, whose names begin with its own. Collective over team.
 
     Args:
         name: of the program, in `gondwana_bench/native`.
         team: of MPI ranks.
-        given: what `create` takes besides the communicator.
         results: types of results, by the names of functions.
         flags: for the compiler.
 
@@ -46,16 +43,35 @@ class NativeState(CollectiveResource):
         UsageError: the team has no MPI, or there is no C compiler.
     """
 
-    def __init__(
-        self, name: str, team: Team, *given: Any, results: Mapping[str, Any], flags: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, name: str, team: Team, results: Mapping[str, Any], flags: Sequence[str] = ()) -> None:
         self._library, self._name = build.library_with_mpi(f"{name}.c", team, flags), name
-        for function, kind in {"create": ctypes.c_void_p, **results}.items():
+        for function, kind in results.items():
             getattr(self._library, f"{name}_{function}").restype = kind
-        self._handle = ctypes.c_void_p(getattr(self._library, f"{name}_create")(team.comm.py2f(), *given))
+        self._handle: Any = team.comm.py2f()
 
     def _call(self, function: str, *arguments: Any) -> Any:
         return getattr(self._library, f"{self._name}_{function}")(self._handle, *arguments)
+
+    def _time(self, function: str, *arguments: Any) -> float:
+        return float(self._call(function, *arguments))
+
+
+class NativeState(NativeProgram, CollectiveResource):
+    """What a native program keeps for a rank: all functions but `create` take first what that has returned.
+
+    Args:
+        name: as of `NativeProgram`.
+        team: as of `NativeProgram`.
+        given: what `create` takes besides the communicator.
+        results: as of `NativeProgram`.
+        flags: as of `NativeProgram`.
+    """
+
+    def __init__(
+        self, name: str, team: Team, *given: Any, results: Mapping[str, Any], flags: Sequence[str] = ()
+    ) -> None:
+        super().__init__(name, team, {"create": ctypes.c_void_p, **results}, flags)
+        self._handle = ctypes.c_void_p(self._call("create", *given))
 
     def close(self) -> None:
         """Free the memory. Collective over team."""

@@ -49,33 +49,35 @@ class Transfers(NativeState):
             np.ctypeslib.as_array(self._call(name), shape=(nbytes,)) for name in ("exposed", "local")
         )
 
-    def ping_pong(self, size: int, calls: int) -> float:
-        """Send `local` there and back `calls` times; rank 0 receives in `exposed`, rank 1 in `local`."""
-        return self._time("ping_pong", size, ctypes.c_int64(calls))
+    def move(self, how: str, size: int, calls: int) -> float:
+        """Move data `calls` times, one after the other.
 
-    def put(self, size: int, calls: int) -> float:
-        """Put `local` of rank 0 to rank 1 and flush, `calls` times."""
-        return self._time("put", size, ctypes.c_int64(calls))
-
-    def put_message(self, size: int, calls: int) -> float:
-        """Put `local` into `exposed` of the other rank, flush, and send a message without data, there and back."""
-        return self._time("put_message", size, ctypes.c_int64(calls))
-
-    def get(self, size: int, calls: int) -> float:
-        """Get into `local` of rank 0 from rank 1 and flush, `calls` times."""
-        return self._time("get", size, ctypes.c_int64(calls))
+        Args:
+            how: "ping_pong": send `local` there and back; rank 0 receives in `exposed`, rank 1 in `local`. "put": put
+                `local` of rank 0 to rank 1 and flush. "put_message": put `local` into `exposed` of the other rank,
+                flush, and send a message without data, there and back. "get": get into `local` of rank 0 from rank 1
+                and flush.
+            size: bytes.
+            calls: how often.
+        """
+        return self._time(how, size, ctypes.c_int64(calls))
 
     def fetch_add(self, calls: int) -> float:
         """Add 1 to the first word of rank 1's `exposed`, `calls` times; its old value goes to `local` of rank 0."""
         return self._time("fetch_add", ctypes.c_int64(calls))
 
-    def put_flood(self, size: int, places: int, both: bool, calls: int) -> float:
-        """Do `calls` windows of puts, each window followed by a flush."""
-        return self._time("put_flood", size, places, int(both), ctypes.c_int64(calls))
+    def flood(self, how: str, size: int, places: int, both: bool, calls: int) -> float:
+        """Do `calls` windows of transfers.
 
-    def message_flood(self, size: int, places: int, both: bool, calls: int) -> float:
-        """Do `calls` windows of messages from `local` to `exposed`, each window followed by an acknowledgement."""
-        return self._time("message_flood", size, places, int(both), ctypes.c_int64(calls))
+        Args:
+            how: "put_flood": puts, each window followed by a flush. "message_flood": messages from `local` to
+                `exposed`, each window followed by an acknowledgement.
+            size: bytes of a transfer.
+            places: as of the class.
+            both: as of the class.
+            calls: how often.
+        """
+        return self._time(how, size, places, int(both), ctypes.c_int64(calls))
 
     def flag(self, calls: int) -> float:
         """Raise a flag in shared memory there and back `calls` times."""
@@ -97,6 +99,3 @@ class Transfers(NativeState):
         if self._handle:
             del self.exposed, self.local
             super().close()
-
-    def _time(self, function: str, *arguments: object) -> float:
-        return float(self._call(function, *arguments))

@@ -15,7 +15,7 @@ from gondwana.errors import UsageError
 from gondwana_bench.npb import binaries
 from gondwana_bench.npb.jobs import Job, run
 from gondwana_bench.processes import last_words, our_command
-from gondwana_bench.rows import Row, relative
+from gondwana_bench.rows import Figure, Row, both, grouped, relative
 from gondwana_bench.statistics import summarize
 
 TIME = {
@@ -32,6 +32,9 @@ SCALING = {
     "median": "ours [s]", "official_speedup": "official speed-up", "speedup": "our speed-up",
 }  # fmt: skip
 
+_FIGURES: dict[str, Figure] = {
+    "median": statistics.median, "seconds": lambda of: asdict(summarize(of)), "samples": list,
+}  # fmt: skip
 _TIMERS = {"NPB_TIMER_FLAG": "1"}
 _NO_TIMERS = {"NPB_TIMER_FLAG": "0"}
 
@@ -110,18 +113,17 @@ def communication(rows: Sequence[Row]) -> list[Row]:
 
 def scaling(rows: Sequence[Row]) -> list[Row]:
     """Return the rows of the table of strong scaling: cases measured on several numbers of ranks. Local."""
-    first: dict[tuple[str, str, str], Row] = {}
+    in_order = sorted(rows, key=lambda row: (row["benchmark"], row["class"], row["variant"], row["ranks"]))
     found = []
-    for row in sorted(rows, key=lambda row: (row["benchmark"], row["class"], row["variant"], row["ranks"])):
-        base = first.setdefault((row["benchmark"], row["class"], row["variant"]), row)
-        # The fewest ranks count as a speed-up of so many, as in the study.
-        speedups = {
-            f"{who}speedup": base["ranks"] * base[f"{who}median"] / row[f"{who}median"] if row[f"{who}median"] else None
-            for who in ("", "official_")
-        }
-        found.append({**row, **speedups})
-    several = {(row["benchmark"], row["class"], row["variant"]) for row in rows if row not in first.values()}
-    return [row for row in found if (row["benchmark"], row["class"], row["variant"]) in several]
+    for of in grouped(in_order, lambda row: (row["benchmark"], row["class"], row["variant"])).values():
+        for row in of if len(of) > 1 else ():
+            # The fewest ranks count as a speed-up of so many, as in the study.
+            speedups = {
+                f"{who}speedup": of[0]["ranks"] * of[0][key] / row[key] if row[key] else None
+                for who, key in (("", "median"), ("official_", "official_median"))
+            }
+            found.append({**row, **speedups})
+    return found
 
 
 def _run_once(
@@ -167,26 +169,17 @@ def _row(case: Case, variant: str, official: _Samples | None, ours: _Samples) ->
     # Their clock is printed with two decimals, and their rate with more digits than that.
     theirs = None if official is None else [work / rate for rate in official.mops]
     official = official or _Samples()
-    median, official_median = statistics.median(seconds), statistics.median(theirs) if theirs else None
     return {
         "benchmark": case.benchmark.upper(),
         "class": case.letter,
         "ranks": case.ranks,
         "variant": variant,
         **relative(theirs, seconds),
-        **(relative(seconds, theirs, "time_ratio") if theirs else relative(None, seconds, "time_ratio")),
-        "median": median,
-        "official_median": official_median,
-        "seconds": asdict(summarize(seconds)),
-        "official_seconds": asdict(summarize(theirs)) if theirs else None,
-        "samples": seconds,
-        "official_samples": theirs,
-        "mops": work / median,
-        "official_mops": work / official_median if official_median else None,
+        **relative(theirs and seconds, theirs or seconds, "time_ratio"),
+        **both(seconds, theirs, "official_", **_FIGURES, mops=lambda of: work / statistics.median(of)),
         **_compare("memory", ours.memory, official.memory),
         **_compare("rss", ours.rss, official.rss),
-        "communication": _middle(ours.communication),
-        "official_communication": _middle(official.communication),
+        **both(ours.communication, official.communication, "official_", communication=_middle),
         "share": _middle(ours.share),
         "value": ours.result["value"],
         "error": ours.result["error"],

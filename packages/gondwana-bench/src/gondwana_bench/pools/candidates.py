@@ -13,8 +13,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.pool import Pool
-from typing import Any, Protocol
+from typing import Any
 
 import gondwana as gw
 from gondwana_bench.pools import work
@@ -24,78 +26,42 @@ CHUNK, WORK_CHUNK = 1000, 10
 a millisecond."""
 
 
-class Candidate(Protocol):
-    """What is measured of a pool."""
-
-    def call(self) -> object:
-        """Have a worker run a null task, and wait for its result."""
-
-    def each(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
-        """Map, with a message for each item."""
-
-    def batched(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
-        """Map null tasks, many in a message."""
-
-    def work(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
-        """Map tasks of a millisecond."""
+Task = Callable[[int], int]
+Items = Iterable[int]
 
 
-class OfFutures:
-    """A pool with the interface of `concurrent.futures`."""
+@dataclass(frozen=True)
+class Candidate:
+    """What is measured of a pool.
 
-    def __init__(self, pool: Executor) -> None:
-        self._pool = pool
+    Attributes:
+        call: has a worker run a null task, and waits for its result.
+        each: maps, with a message for each item.
+        batched: maps null tasks, many in a message.
+        work: maps tasks of a millisecond.
+    """
 
-    def call(self) -> object:
-        """As `Candidate`."""
-        return self._pool.submit(work.null).result()
-
-    def each(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
-        """As `Candidate`."""
-        return self._pool.map(function, items)
-
-    def batched(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
-        """As `Candidate`."""
-        return self._pool.map(function, items, chunksize=CHUNK)
-
-    def work(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
-        """As `Candidate`."""
-        return self._pool.map(function, items, chunksize=WORK_CHUNK)
+    call: Callable[[], object]
+    each: Callable[[Task, Items], Items]
+    batched: Callable[[Task, Items], Items]
+    work: Callable[[Task, Items], Items]
 
 
-class Ours(OfFutures):
-    """Our pool, whose `pmap` chooses the batches."""
-
-    _pool: gw.WorkerPool
-
-    def batched(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
-        """As `Candidate`."""
-        return self._pool.pmap(function, items)
-
-    work = batched
+def of_futures(pool: Executor) -> Candidate:
+    """Return a pool with the interface of `concurrent.futures`. Local."""
+    in_chunks, at_work = (partial(pool.map, chunksize=size) for size in (CHUNK, WORK_CHUNK))
+    return Candidate(lambda: pool.submit(work.null).result(), pool.map, in_chunks, at_work)
 
 
-class OfMultiprocessing:
-    """A `multiprocessing.Pool`."""
+def of_ours(pool: gw.WorkerPool) -> Candidate:
+    """Return our pool, whose `pmap` chooses the batches. Local."""
+    return replace(of_futures(pool), batched=pool.pmap, work=pool.pmap)
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
-    def call(self) -> object:
-        """As `Candidate`."""
-        return self._pool.apply(work.null)
-
-    def each(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
-        """As `Candidate`."""
-        return self._pool.imap(function, items)
-
-    def batched(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
-        """As `Candidate`."""
-        return self._pool.map(function, items)
-
-    def work(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
-        """As `Candidate`."""
-        return self._pool.imap(function, items, WORK_CHUNK)
+def of_multiprocessing(pool: Pool) -> Candidate:
+    """Return a `multiprocessing.Pool`. Local."""
+    at_work = partial(pool.imap, chunksize=WORK_CHUNK)
+    return Candidate(lambda: pool.apply(work.null), pool.imap, pool.map, at_work)
 
 
 # -- how they start ----------------------------------------------------------------------------------------------
@@ -119,7 +85,7 @@ def _ours_in_a_job(workers: int) -> Iterator[Candidate]:
     with gw.WorkerPool() as pool:
         if pool.workers != workers:  # the other ranks get no further than this
             raise RuntimeError(f"a job with {pool.workers} workers, not {workers}")
-        yield Ours(pool)
+        yield of_ours(pool)
 
 
 def _mpi4py(workers: int) -> AbstractContextManager[Any]:
@@ -130,15 +96,15 @@ def _mpi4py(workers: int) -> AbstractContextManager[Any]:
 def _dask(workers: int) -> Iterator[Candidate]:
     client = importlib.import_module("distributed").Client
     with client(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
-        yield OfFutures(cluster.get_executor())
+        yield of_futures(cluster.get_executor())
 
 
 CANDIDATES: dict[str, Opening] = {
-    "ours": _opening(gw.WorkerPool, Ours),
+    "ours": _opening(gw.WorkerPool, of_ours),
     "ours in a job": _ours_in_a_job,
-    "ProcessPoolExecutor": _opening(ProcessPoolExecutor, OfFutures),
-    "multiprocessing.Pool": _opening(multiprocessing.Pool, OfMultiprocessing),
-    "MPIPoolExecutor": _opening(_mpi4py, OfFutures),
+    "ProcessPoolExecutor": _opening(ProcessPoolExecutor, of_futures),
+    "multiprocessing.Pool": _opening(multiprocessing.Pool, of_multiprocessing),
+    "MPIPoolExecutor": _opening(_mpi4py, of_futures),
     "Dask": _dask,
 }
 

@@ -10,18 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from gondwana.errors import UsageError
 from gondwana_bench.disturbance import busy_family
-from gondwana_bench.processes import our_command
-
-Command = tuple[Sequence[str], Mapping[str, str]]
-StartNative = Callable[[int, Sequence[str]], Command]
-"""Returns the command and the variables that start a program of MPI that is not ours on a number of ranks."""
+from gondwana_bench.processes import Command, StartNative, our_command
 
 _MODULE = "gondwana_bench.pools.candidates"
 _PATIENCE, _ENDING = 300.0, 20.0
@@ -40,14 +34,14 @@ def command(name: str, words: Sequence[str], workers: int, native: StartNative) 
     if name == "ours in a job":
         # By its path: `gondwana run -m` looks in the current folder first.
         program = str(Path(__file__).with_name("candidates.py"))
-        return our_command(workers + 1, "--oversubscribe", program, *words), os.environ
+        return Command(our_command(workers + 1, "--oversubscribe", program, *words), os.environ)
     if name == "MPIPoolExecutor":
         return native(workers + 1, [sys.executable, "-P", "-m", "mpi4py.futures", "-m", _MODULE, *words])
-    return [sys.executable, "-P", "-m", _MODULE, *words], os.environ
+    return Command([sys.executable, "-P", "-m", _MODULE, *words], os.environ)
 
 
-class Program:
-    """A candidate that runs and answers requests. Local; blocks until it has made its pool.
+class Program(contextlib.ExitStack):
+    """A candidate that runs and answers requests until it is closed. Local; blocks until it has made its pool.
 
     Args:
         name: of the candidate.
@@ -64,7 +58,7 @@ class Program:
 
     def __init__(self, name: str, workers: int, native: StartNative, purpose: str = "use") -> None:
         self._name = name
-        self._open = contextlib.ExitStack()
+        super().__init__()
         try:
             with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
                 path = str(Path(folder) / "requests")
@@ -72,8 +66,8 @@ class Program:
                 listener.listen()
                 start = time.perf_counter()
                 self._start(*command(name, [name, str(workers), path, purpose], workers, native))
-                self._connection = self._open.enter_context(self._accept(listener))
-            self._answers = self._open.enter_context(self._connection.makefile())
+                self._connection = self.enter_context(self._accept(listener))
+            self._answers = self.enter_context(self._connection.makefile())
             if purpose == "use":
                 self.ask("call", 1)
             self.start = time.perf_counter() - start, busy_family(self._process.pid)
@@ -97,24 +91,12 @@ class Program:
             raise self._failed()
         return float(json.loads(answer)), busy_family(self._process.pid) - before
 
-    def close(self) -> None:
-        """End it. Local; blocks."""
-        self._open.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _start(self, argv: Sequence[str], variables: Mapping[str, str]) -> None:
-        self._errors = self._open.enter_context(tempfile.TemporaryFile("w+"))  # noqa: SIM115 - closed with the stack
+        self._errors = self.enter_context(tempfile.TemporaryFile("w+"))  # noqa: SIM115 - closed with the stack
         self._process = subprocess.Popen(
             argv, env=dict(variables), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._errors
         )
-        self._open.callback(self._end)
+        self.callback(self._end)
 
     def _accept(self, listener: socket.socket) -> socket.socket:
         end = time.monotonic() + _PATIENCE

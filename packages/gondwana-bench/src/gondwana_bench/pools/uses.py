@@ -5,21 +5,20 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from statistics import mean
 
 from gondwana.errors import UsageError
 from gondwana_bench.measure import in_turns
-from gondwana_bench.pools.programs import Program, StartNative
-from gondwana_bench.rows import Row, check_cases, relative
-from gondwana_bench.statistics import summarize
+from gondwana_bench.pools.programs import Program
+from gondwana_bench.processes import StartNative
+from gondwana_bench.rows import Row, beside, both, check_cases, columns
 
-COLUMNS = {
-    "case": "once", "workers": "workers", "unit": "unit", "name": "pool", "ours": "ours", "goal": "goal",
-    "rival": "rival", "theirs": "theirs", "ratio": "theirs/ours (95 %)",
-    "processor": "ours CPU", "rival_processor": "theirs CPU",
-}  # fmt: skip
+COLUMNS = columns(
+    "case workers unit name ours goal rival theirs ratio processor rival_processor",
+    name="pool", processor="ours CPU", rival_processor="theirs CPU",
+)  # fmt: skip
 
 RIVALS = {
     "ours": ("ProcessPoolExecutor", "multiprocessing.Pool", "Dask"),
@@ -194,24 +193,24 @@ def _rows(
     case: str, workers: int, unit: str, goal: float | None, samples: Samples, processor: Samples
 ) -> Iterator[Row]:
     """Yield the rows of a case from seconds a task, and seconds of processors, one sample a round."""
+
+    def in_unit(seconds: float) -> float:
+        return seconds / SECONDS[unit]
+
     for name in RIVALS:
         if name in samples:
-            ours = summarize(samples[name])
             for rival in (*(rival for rival in RIVALS[name] if rival in samples),) or (None,):
-                theirs = None if rival is None else summarize(samples[rival])
+                theirs, worked = (None, None) if rival is None else (samples[rival], mean(processor[rival]))
+                more = both(mean(processor[name]), worked, "rival_", processor=in_unit) | {"verified": True}
+                compared = beside(theirs, samples[name], more=more)
                 yield {
                     "case": case,
                     "workers": workers,
                     "unit": unit,
                     "name": name,
-                    "ours": ours.median / SECONDS[unit],
+                    "ours": in_unit(compared["seconds"]["median"]),
                     "goal": goal,
                     "rival": rival,
-                    "theirs": None if theirs is None else theirs.median / SECONDS[unit],
-                    **relative(None if rival is None else samples[rival], samples[name]),
-                    "processor": mean(processor[name]) / SECONDS[unit],
-                    "rival_processor": None if rival is None else mean(processor[rival]) / SECONDS[unit],
-                    "verified": True,
-                    "seconds": asdict(ours),
-                    "rival_seconds": None if theirs is None else asdict(theirs),
+                    "theirs": None if rival is None else in_unit(compared["rival_seconds"]["median"]),
+                    **compared,
                 }

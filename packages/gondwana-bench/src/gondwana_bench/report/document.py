@@ -17,6 +17,7 @@ from gondwana_bench.report.quantities import quantity
 from gondwana_bench.report.rows import Panel
 from gondwana_bench.report.sources import Source, together
 from gondwana_bench.report.summary import summary
+from gondwana_bench.rows import grouped
 
 _KINDS = {"benchmark": "Benchmark", "app": "Application", "model": "Model of", "trace": "Trace"}
 _MOST_BESIDE = 4
@@ -41,9 +42,7 @@ def page(sources: Sequence[Source]) -> str:
     Args:
         sources: at least one result; those of one benchmark or application are shown beside each other.
     """
-    groups: dict[tuple[str, str], list[Source]] = {}
-    for source in sources:
-        groups.setdefault((source.kind, source.name), []).append(source)
+    groups = grouped(sources, lambda source: (str(source.kind), source.name))
     anchors = {key: f"section-{number}" for number, key in enumerate(groups, 1)}
     body = [
         _fillings(),
@@ -126,11 +125,8 @@ def _section(sources: Sequence[Source], anchor: str) -> Markup:
     parts += [_about(source) for source in sources]
     if first.kind == "trace":
         return tag("section", *parts, *(_trace(source) for source in sources))
-    by_panel: dict[str, list[tuple[Source, Panel]]] = {}
-    for source in sources:
-        for panel in source.panels:
-            by_panel.setdefault(panel.name, []).append((source, panel))
-    for name, of in by_panel.items():
+    pairs = ((source, panel) for source in sources for panel in source.panels)
+    for name, of in grouped(pairs, lambda pair: pair[1].name).items():
         if name != first.name:
             parts.append(tag("h3", name))
         captions = [_from(source) if len(sources) > 1 else None for source, _ in of]
@@ -160,31 +156,18 @@ def _panel(panel: Panel, drawn: Sequence[Figure], caption: str | None) -> Markup
 def _grid(drawn: Sequence[Figure]) -> Markup | None:
     if not drawn:
         return None
-    return tag(
-        "div",
-        *(
-            tag(
-                "figure",
-                tag("figcaption", tag("strong", one.title), tag("small", one.caption) if one.caption else None),
-                one.chart,
-            )
-            for one in drawn
-        ),
-        class_="figures",
-    )
+    captions = [
+        tag("figcaption", tag("strong", one.title), tag("small", one.caption) if one.caption else None) for one in drawn
+    ]
+    shown = (tag("figure", caption, one.chart) for caption, one in zip(captions, drawn, strict=True))
+    return tag("div", *shown, class_="figures")
 
 
 def _about(source: Source) -> Markup:
     """Where a result is from, and what its reader should know before the figures."""
     content = source.content
-    parts: list[Markup] = [
-        tag(
-            "p",
-            f"{_from(source)}, {content['environment'].get('time', 'time not known')}. {source.load.capitalize()}.",
-            class_="about",
-        ),
-        tag("p", tag("code", " ".join(content["command"])), class_="about"),
-    ]
+    measured = f"{_from(source)}, {content['environment'].get('time', 'time not known')}. {source.load.capitalize()}."
+    parts = [tag("p", measured, class_="about"), tag("p", tag("code", " ".join(content["command"])), class_="about")]
     remarks: list[str] = []
     if source.kind in ("benchmark", "trace"):
         remarks += [*content["notes"], *(f"FAILED: {failure}" for failure in content.get("failures", []))]
@@ -208,34 +191,25 @@ def _trace(source: Source) -> Markup:
     stacks = [
         Stack(f"rank {rank}", tuple((name, of[rank]) for name, of in content["spans"].items())) for rank in range(ranks)
     ]
-    drawn = []
-    for title, chart in (
-        ("Seconds of each rank", stack_chart(f"{source.name}: seconds of each rank", stacks, "s")),
-        ("Bytes from rank to rank", matrix_chart(f"{source.name}: bytes sent", content["matrix"]["bytes"], "B")),
-        (
-            "Messages from rank to rank",
-            matrix_chart(f"{source.name}: messages sent", content["matrix"]["messages"], "1"),
-        ),
-    ):
-        if chart is not None:
-            drawn.append(Figure(f"{source.name}: {title}", chart, source.file))
+    name, matrix = source.name, content["matrix"]
+    found = {
+        "Seconds of each rank": stack_chart(f"{name}: seconds of each rank", stacks, "s"),
+        "Bytes from rank to rank": matrix_chart(f"{name}: bytes sent", matrix["bytes"], "B"),
+        "Messages from rank to rank": matrix_chart(f"{name}: messages sent", matrix["messages"], "1"),
+    }
+    drawn = [Figure(f"{name}: {title}", chart, source.file) for title, chart in found.items() if chart is not None]
     (panel,) = source.panels
     details = [tag("summary", "The seconds as a table"), tables.of_panel(panel)]
     parts = [_grid(drawn), tag("details", *details)]
     if ranks <= _LARGEST_MATRIX:
-        parts.append(tag("details", tag("summary", "The communication as a table"), _matrix(content["matrix"], ranks)))
+        parts.append(tag("details", tag("summary", "The communication as a table"), _matrix(matrix, ranks)))
     return tag("div", *parts)
 
 
 def _matrix(matrix: Mapping[str, list[list[float]]], ranks: int) -> Markup:
-    rows = [
-        [
-            f"rank {sender}",
-            *(
-                f"{quantity(matrix['bytes'][sender][to], 'B')} in {quantity(matrix['messages'][sender][to], '1')}"
-                for to in range(ranks)
-            ),
-        ]
-        for sender in range(ranks)
-    ]
+    def cell(sender: int, to: int) -> str:
+        nbytes, messages = (matrix[what][sender][to] for what in ("bytes", "messages"))
+        return f"{quantity(nbytes, 'B')} in {quantity(messages, '1')}"
+
+    rows = [[f"rank {sender}", *(cell(sender, to) for to in range(ranks))] for sender in range(ranks)]
     return tables.table(["bytes in messages", *(f"to {rank}" for rank in range(ranks))], rows)

@@ -15,6 +15,7 @@ from gondwana_bench.report.markup import Markup
 from gondwana_bench.report.quantities import two_digits
 from gondwana_bench.report.rows import Measure, Panel, Row, figure, groups, interval, is_whole, spread_of
 from gondwana_bench.report.scales import drawable
+from gondwana_bench.rows import grouped
 
 MOST_BARS = 16
 """Rows of a figure; more are divided."""
@@ -70,9 +71,10 @@ def _curves(panel: Panel, how: Layout) -> Iterator[Figure]:
             yield from _beside(panel, how, rows, measure, x, label)
         for key in panel.ratios():
             found = compare(Panel(panel.benchmark, panel.name, rows, panel.units), key, how)
-            title = f"{label}: {_prefix(key)}times as fast"
             y = Axis("times as fast, 95 % intervals", "1", line=1.0)
-            yield from _figure(title, charts.curve_chart(title, _ratio_curves(found, axis), x, y), _sentences(found))
+            drawn = _ratio_curves(found, axis)
+            title = f"{label}: {_prefix(key)}times as fast"
+            yield from _figure(charts.curve_chart, title, _sentences(found), drawn, x, y)
 
 
 def _beside(panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x: Axis, label: str) -> Iterator[Figure]:
@@ -80,9 +82,7 @@ def _beside(panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x:
     unit = panel.unit(measure.ours, rows[0])
     drawn = [Curve(who(rows[0]), _dots(rows, x.label, measure.ours, once=True))]
     if measure.theirs is not None:
-        rivals: dict[str, list[Row]] = {}
-        for row in rows:
-            rivals.setdefault(rival_of(panel, "ratio", how, row), []).append(row)
+        rivals = grouped(rows, lambda row: rival_of(panel, "ratio", how, row))
         drawn += [
             Curve(name, _dots(of, x.label, measure.theirs), number)
             for number, (name, of) in enumerate(rivals.items(), 1)
@@ -91,9 +91,8 @@ def _beside(panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x:
     if bound is not None:
         drawn.append(Curve(f"bound: {bound}", _dots(rows, x.label, bound, once=True), None))
     kind = "time" if panel.is_time(measure.ours, rows[0]) else "rate"
-    title = f"{label}: {kind}"
-    chart = charts.curve_chart(title, drawn, x, Axis(_called(measure.ours) or kind, unit))
-    yield from _figure(title, chart, _left_out(rows, x))
+    y = Axis(_called(measure.ours) or kind, unit)
+    yield from _figure(charts.curve_chart, f"{label}: {kind}", _left_out(rows, x), drawn, x, y)
 
 
 def _ratios(panel: Panel, how: Layout) -> Iterator[Figure]:
@@ -117,32 +116,30 @@ def _ratios(panel: Panel, how: Layout) -> Iterator[Figure]:
                 for one in part
             ]
             heading = f"{what}{title or panel.name} beside {part[0].rival if not several else 'rivals'}"
-            yield from _figure(heading, charts.ratio_chart(heading, bars, _RATIO_AXIS), _sentences(part))
+            yield from _figure(charts.ratio_chart, heading, _sentences(part), bars, _RATIO_AXIS)
 
 
 def _scaling(panel: Panel, how: Layout) -> Iterator[Figure]:
     """Seconds of the fastest and the slowest rank, efficiency and speed-up over the ranks."""
     if "ranks" not in panel.names():
         return
+
+    def over_ranks(what: str, drawn: Sequence[Curve], y: Axis, *more: Curve) -> Iterator[Figure]:
+        x = Axis("ranks", "1", log=False)
+        yield from _figure(charts.curve_chart, f"{panel.name}: {what}", _about_hollow(drawn), [*drawn, *more], x, y)
+
     if _ENDS.keys() <= set(panel.keys):
-        title = f"{panel.name}: seconds of a step"
         drawn = [Curve(name, _dots(panel.rows, "ranks", key), at) for at, (key, name) in enumerate(_ENDS.items())]
-        chart = charts.curve_chart(title, drawn, Axis("ranks", "1", log=False), Axis("time", panel.unit("median")))
-        yield from _figure(title, chart, _about_hollow(drawn))
+        yield from over_ranks("seconds of a step", drawn, Axis("time", panel.unit("median")))
     names = [name for name in panel.names() if name not in ("ranks", "problem", "size")]
     by_name = {label_of(panel, rows[0], names): rows for rows in groups(panel.rows, names).values()}
-    x = Axis("ranks", "1", log=False)
     if "efficiency" in panel.keys:
-        title = f"{panel.name}: efficiency"
         drawn = _over_ranks(by_name, "efficiency")
-        chart = charts.curve_chart(title, drawn, x, Axis("efficiency", "1", log=False, line=1.0))
-        yield from _figure(title, chart, _about_hollow(drawn))
+        yield from over_ranks("efficiency", drawn, Axis("efficiency", "1", log=False, line=1.0))
     drawn = _speedups(panel, how, by_name)
     if drawn:
-        title = f"{panel.name}: speed-up"
         ideal = tuple(Dot(ranks, ranks) for ranks in sorted({dot.x for curve in drawn for dot in curve.dots}))
-        chart = charts.curve_chart(title, [*drawn, Curve("ideal", ideal, None)], x, Axis("speed-up", "1", log=False))
-        yield from _figure(title, chart, _about_hollow(drawn))
+        yield from over_ranks("speed-up", drawn, Axis("speed-up", "1", log=False), Curve("ideal", ideal, None))
 
 
 def _speedup_bars(panel: Panel, how: Layout) -> Iterator[Figure]:
@@ -150,16 +147,14 @@ def _speedup_bars(panel: Panel, how: Layout) -> Iterator[Figure]:
     del how
     names = [name for name in panel.names() if name in ("pattern", "parallelism", "ranks")][:1]
     rows = [(row, value) for row in panel.rows if (value := figure(row.get("speedup"))) is not None] if names else []
-    for number, part in enumerate(_chunks(rows)):
-        bars = [
-            Bar(
-                label_of(panel, row, names), value, figure(row.get("speedup_low")) or value,
-                figure(row.get("speedup_high")) or value, f"speed-up {two_digits(value)}",
-            )
-            for row, value in part
-        ]  # fmt: skip
-        title = f"{panel.name}: speed-up" + (", continued" if number else "")
-        yield from _figure(title, charts.ratio_chart(title, bars, "speed-up"), "")
+    bars = [
+        Bar(
+            label_of(panel, row, names), value, figure(row.get("speedup_low")) or value,
+            figure(row.get("speedup_high")) or value, f"speed-up {two_digits(value)}",
+        )
+        for row, value in rows
+    ]  # fmt: skip
+    yield from _several(charts.ratio_chart, f"{panel.name}: speed-up", bars, "speed-up")
 
 
 def _over_ranks(by_name: Mapping[str, Sequence[Row]], key: str) -> list[Curve]:
@@ -198,13 +193,11 @@ def _scatter(panel: Panel, how: Layout) -> Iterator[Figure]:
         what = _called(ours or "time") or (
             "time" if ours is not None and panel.is_time(ours, panel.rows[0]) else "rate"
         )
-        for number, part in enumerate(_chunks(list(dict.fromkeys(found)))):
-            title = f"{panel.name}: {what}" + (", continued" if number else "")
-            yield from _figure(title, charts.spread_chart(title, part, unit, what), _how_to_read(part))
+        drawn = list(dict.fromkeys(found))
+        yield from _several(charts.spread_chart, f"{panel.name}: {what}", drawn, unit, what, caption=_how_to_read)
         for spread in found:
             if len(spread.values) >= HISTOGRAM:
-                title = f"{spread.label}: {what}"
-                yield from _figure(title, charts.histogram(title, spread.values, unit, what), "")
+                yield from _figure(charts.histogram, f"{spread.label}: {what}", "", spread.values, unit, what)
 
 
 def _spreads(
@@ -230,7 +223,7 @@ def _parts(panel: Panel, how: Layout) -> Iterator[Figure]:
             for row in panel.rows
             if is_whole(row[key])
         ]
-        yield from _stacked(f"{panel.name}: {_called(key)}", stacks, panel.unit(key))
+        yield from _several(charts.stack_chart, f"{panel.name}: {_called(key)}", stacks, panel.unit(key))
     shares = {key: panel.name if key == "share" else _called(key) for key in panel.shares()}
     theirs = {other: name for key, name in shares.items() if (other := panel.theirs(key)) in shares}
     ours = {key: name for key, name in shares.items() if key not in theirs}
@@ -240,18 +233,26 @@ def _parts(panel: Panel, how: Layout) -> Iterator[Figure]:
         stacks.append(Stack(label, _with_rest(row, ours)))
         if theirs:
             stacks.append(Stack(f"{label}: {rival_of(panel, 'ratio', how, row)}", _with_rest(row, theirs)))
-    yield from _stacked(f"{panel.name}: shares", stacks, "1")
+    yield from _several(charts.stack_chart, f"{panel.name}: shares", stacks, "1")
 
 
-def _stacked(title: str, stacks: Sequence[Stack], unit: str) -> Iterator[Figure]:
-    for number, part in enumerate(_chunks(stacks)):
-        heading = title + (", continued" if number else "")
-        yield from _figure(heading, charts.stack_chart(heading, part, unit), "")
-
-
-def _figure(title: str, chart: Markup | None, caption: str) -> Iterator[Figure]:
+def _figure(draw: Callable[..., Markup | None], title: str, caption: str, *what: Any) -> Iterator[Figure]:
+    """A figure of a chart, if that has anything to show."""
+    chart = draw(title, *what)
     if chart is not None:
         yield Figure(title, chart, caption)
+
+
+def _several(
+    draw: Callable[..., Markup | None],
+    title: str,
+    items: Sequence[T],
+    *what: Any,
+    caption: Callable[[Sequence[T]], str] = lambda part: "",
+) -> Iterator[Figure]:
+    """Figures of at most `MOST_BARS` items each."""
+    for heading, part in _chunks(title, items):
+        yield from _figure(draw, heading, caption(part), part, *what)
 
 
 def _drawn_measures(panel: Panel, row: Row) -> list[Measure]:
@@ -279,18 +280,17 @@ def _dots(rows: Sequence[Row], x: str, y: str, *, once: bool = False) -> tuple[D
 
 
 def _ratio_curves(found: Sequence[Comparison], axis: str) -> list[Curve]:
-    rivals = list(dict.fromkeys(one.rival for one in found))
     return [
         Curve(
             f"beside {rival}",
             tuple(
                 Dot(place, one.ratio, one.low, one.high)
-                for one in found
-                if one.rival == rival and (place := figure(one.row[axis])) is not None
+                for one in of_rival
+                if (place := figure(one.row[axis])) is not None
             ),
             number,
         )
-        for number, rival in enumerate(rivals, 1)
+        for number, (rival, of_rival) in enumerate(grouped(found, lambda one: one.rival).items(), 1)
     ]
 
 
@@ -346,25 +346,19 @@ def _divided(found: Sequence[Comparison]) -> Iterator[tuple[str, Sequence[Compar
     if len(found) <= MOST_BARS:
         yield from [("", found)] if found else []
         return
-    subjects: dict[str, list[Comparison]] = {}
-    for one in found:
-        subjects.setdefault(one.subject, []).append(one)
-    for subject, part in subjects.items():
-        for number, chunk in enumerate(_chunks(part)):
-            yield subject + (", continued" if number else ""), chunk
+    for subject, part in grouped(found, lambda one: one.subject).items():
+        yield from _chunks(subject, part)
 
 
-def _chunks(rows: Sequence[T]) -> Iterator[Sequence[T]]:
-    for first in range(0, len(rows), MOST_BARS):
-        yield rows[first : first + MOST_BARS]
+def _chunks(title: str, items: Sequence[T]) -> Iterator[tuple[str, Sequence[T]]]:
+    """At most `MOST_BARS` items at a time, with a title."""
+    for first in range(0, len(items), MOST_BARS):
+        yield title + (", continued" if first else ""), items[first : first + MOST_BARS]
 
 
 def _sentences(found: Sequence[Comparison]) -> str:
     """What the comparisons say about each rival."""
-    pairs: dict[tuple[str, str], list[Comparison]] = {}
-    for one in found:
-        pairs.setdefault((one.who, one.rival), []).append(one)
-    return "; ".join(map(in_words, pairs.values()))
+    return "; ".join(map(in_words, grouped(found, lambda one: (one.who, one.rival)).values()))
 
 
 def _how_to_read(spreads: Sequence[Spread]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from gondwana_bench.report.charts import Spread
 from gondwana_bench.report.scales import drawable
+from gondwana_bench.rows import grouped
 
 Row = Mapping[str, Any]
 
@@ -167,10 +168,7 @@ class Panel:
 
 def groups(rows: Sequence[Row], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
     """Return rows by their values of some columns, in the order of the rows. Local."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        found.setdefault(tuple(str(row.get(key)) for key in keys), []).append(row)
-    return found
+    return grouped(rows, lambda row: tuple(str(row.get(key)) for key in keys))
 
 
 def figure(value: Any) -> float | None:

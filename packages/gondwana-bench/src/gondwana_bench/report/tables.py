@@ -19,18 +19,13 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Content]], class_: str |
 
     With a class, the style sheet knows the headings of its cells.
     """
+
+    def line(row: Sequence[Content]) -> Markup:
+        cells = zip(row, heads, strict=True)
+        return tag("tr", *(tag("td", cell, data_head=(class_ and heading) or None) for cell, heading in cells))
+
     head = tag("tr", *(tag("th", heading, scope="col") for heading in heads))
-    body = [
-        tag(
-            "tr",
-            *(
-                tag("td", cell, data_head=(class_ and heading) or None)
-                for cell, heading in zip(row, heads, strict=True)
-            ),
-        )
-        for row in rows
-    ]
-    inner = tag("table", tag("thead", head), tag("tbody", *body), class_=class_)
+    inner = tag("table", tag("thead", head), tag("tbody", *map(line, rows)), class_=class_)
     return tag("div", inner, class_="wide", tabindex="0", role="group", aria_label="table")
 
 

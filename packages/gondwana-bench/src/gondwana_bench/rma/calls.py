@@ -13,7 +13,7 @@ from gondwana import Team
 from gondwana.runtime import progress
 from gondwana_bench.measure import Variant
 from gondwana_bench.rma import loops as loops
-from gondwana_bench.rma.candidates import Candidate, both_ways, by_role, counting, moving
+from gondwana_bench.rma.candidates import Between, Candidate
 from gondwana_bench.rma.ours import compiled
 
 LONGEST_PAYLOAD = 2**15 - 32
@@ -27,28 +27,28 @@ class _Arrivals:
     forgotten = 0
 
 
-def calls(team: Team) -> dict[str, Candidate]:
+def calls(pair: Between) -> dict[str, Candidate]:
     """Return remote procedure calls from rank 0 to rank 1, by name. Local."""
-    here = int(team.rank == 1)
-    flood = _arriving(team, _send_calls, _run_calls, _Arrivals.forgotten)
+    here = int(pair.team.rank == 1)
+    flood = arriving(pair.team, _send_calls, _run_calls, _Arrivals.forgotten)
     return {
-        "Python rpc round trip": counting(team, by_role(team, _call), lambda: _Arrivals.answered, here),
-        "Python rpc_ff flood": counting(team, flood, lambda: _Arrivals.forgotten, here),
+        "Python rpc round trip": pair.counting(pair.by_role(_call), lambda: _Arrivals.answered, here),
+        "Python rpc_ff flood": pair.counting(flood, lambda: _Arrivals.forgotten, here),
     }
 
 
-def active_messages(team: Team) -> dict[str, Candidate]:
+def active_messages(pair: Between) -> dict[str, Candidate]:
     """Return active messages from rank 0 to 1, sent and handled by compiled code, by name. Collective over team."""
-    peer, here = 1 - min(team.rank, 1), int(team.rank == 1)
+    team, peer, here = pair.team, pair.peer, int(pair.team.rank == 1)
     requests, replies, messages = (np.zeros(1, np.int64) for _ in range(3))
     reply = gw.ActiveMessage(loops.on_message, context=(replies,), team=team)
     request = gw.ActiveMessage(loops.on_question, context=(requests, reply), team=team)
     message = gw.ActiveMessage(loops.on_message, context=(messages,), team=team)
-    round_trip = _arriving(team, partial(loops.ask, request, replies, peer), partial(loops.serve, requests))
-    flood = _arriving(team, partial(loops.send_messages, message, peer), partial(loops.serve, messages))
+    round_trip = arriving(team, partial(loops.ask, request, replies, peer), partial(loops.serve, requests))
+    flood = arriving(team, partial(loops.send_messages, message, peer), partial(loops.serve, messages))
     return {
-        "compiled AM round trip": counting(team, round_trip, lambda: int(requests[0] + replies[0]), int(team.rank < 2)),
-        "compiled AM flood": counting(team, flood, lambda: int(messages[0]), here),
+        "compiled AM round trip": pair.counting(round_trip, lambda: int(requests[0] + replies[0]), int(team.rank < 2)),
+        "compiled AM flood": pair.counting(flood, lambda: int(messages[0]), here),
     }
 
 
@@ -60,7 +60,7 @@ class Payloads:
     """
 
     def __init__(self, team: Team) -> None:
-        self._team = team
+        self._pair = Between(team)
         self._here, self._there = np.zeros((2, LONGEST_PAYLOAD), np.uint8)
         self._counts = np.zeros(2, np.int64)
         context = self._counts, self._there
@@ -68,18 +68,28 @@ class Payloads:
 
     def transfer(self, size: int) -> Candidate:
         """Return messages of `size` bytes, one after the other. Local."""
-        team, here, there = self._team, self._here[:size], self._there[:size]
-        run = compiled(loops.send_payload, self._message, self._counts, here, 1 - min(team.rank, 1), team.rank == 0)
-        return moving(team, run, both_ways(team, here, there), 2)
+        pair, here, there = self._pair, self._here[:size], self._there[:size]
+        run = compiled(loops.send_payload, self._message, self._counts, here, pair.peer, pair.team.rank == 0)
+        return pair.moving(run, pair.both_ways(here, there), 2)
 
 
-def _arriving(team: Team, send: Callable[[int], object], serve: Callable[[int], object], before: int = 0) -> Variant:
-    """Return ends where rank 0 sends, and rank 1 serves until all messages have arrived, some in the barrier before."""
+def arriving(
+    team: Team, send: Callable[[int], object], serve: Callable[[int], object], before: int = 0, each: int = 1
+) -> Variant:
+    """Return ends where rank 0 sends, and rank 1 serves until all messages have arrived, some in the barrier before.
+
+    Args:
+        team: of the ranks.
+        send: makes a number of calls.
+        serve: serves until a number of messages have arrived.
+        before: how many have arrived by now.
+        each: messages of a call.
+    """
     due = before
 
     def variant(calls: int) -> float:
         nonlocal due
-        due += calls
+        due += each * calls
         start = time.perf_counter()
         if team.rank == 0:
             send(calls)

@@ -41,54 +41,96 @@ class Candidate:
     operations: int = 1
 
 
-def moving(team: Team, run: Variant, ends: Ends, operations: int = 1) -> Candidate:
-    """Return a candidate whose check compares what is received with what is sent. Local."""
-    return Candidate(run, lambda: _moves(team, run, *ends), operations)
+class Between:
+    """Operations between ranks 0 and 1 of a team, and what each of them sends and receives. Local.
 
+    Args:
+        team: at least two MPI ranks.
 
-def counting(team: Team, run: Variant, count: Callable[[], int], each: int, operations: int = 1) -> Candidate:
-    """Return a candidate whose check is that every call adds `each` to the `count` of this rank. Local."""
-    return Candidate(run, lambda: _counts(team, run, count, each * CALLS), operations)
+    Attributes:
+        peer: the other of the two ranks; of other ranks, 0.
+    """
 
+    def __init__(self, team: Team) -> None:
+        self.team, self.peer = team, 1 - min(team.rank, 1)
 
-def by_role(team: Team, first: Callable[[], object], second: Callable[[], object] | None = None) -> Variant:
-    """Return a variant from the parts of ranks 0 and 1, if any, in one operation. Local."""
-    role = {0: first, 1: second}.get(team.rank)
-    return timed(role) if role is not None else absent
+    def moving(self, run: Variant, ends: Ends, operations: int = 1) -> Candidate:
+        """Return a candidate whose check compares what is received with what is sent. Local."""
+        return Candidate(run, lambda: self._moves(run, *ends), operations)
 
+    def counting(self, run: Variant, count: Callable[[], int], each: int, operations: int = 1) -> Candidate:
+        """Return a candidate whose check is that every call adds `each` to the `count` of this rank. Local."""
+        return Candidate(run, lambda: self._counts(run, count, each * CALLS), operations)
 
-def sending(
-    team: Team,
-    send: Callable[[Buffer, int], object],
-    receive: Callable[[Buffer, int], object],
-    here: Buffer,
-    back: Buffer,
-) -> Variant:
-    """Return round trips of messages: rank 0 sends `here`, rank 1 sends it on to `back` of rank 0. Local."""
+    def by_role(self, first: Callable[[], object], second: Callable[[], object] | None = None) -> Variant:
+        """Return a variant from the parts of ranks 0 and 1, if any, in one operation. Local."""
+        role = {0: first, 1: second}.get(self.team.rank)
+        return timed(role) if role is not None else absent
 
-    def ping() -> None:
-        send(here, 1)
-        receive(back, 1)
+    def sending(
+        self,
+        send: Callable[[Buffer, int], object],
+        receive: Callable[[Buffer, int], object],
+        here: Buffer,
+        back: Buffer,
+    ) -> Variant:
+        """Return round trips of messages: rank 0 sends `here`, rank 1 sends it on to `back` of rank 0. Local."""
 
-    def pong() -> None:
-        receive(here, 0)
-        send(here, 0)
+        def ping() -> None:
+            send(here, 1)
+            receive(back, 1)
 
-    return by_role(team, ping, pong)
+        def pong() -> None:
+            receive(here, 0)
+            send(here, 0)
 
+        return self.by_role(ping, pong)
 
-def notifying(team: Team, source: NDArray[Any], target: gw.GlobalPtr, signal: gw.Signal) -> Variant:
-    """Return round trips of copies to the peer, from Python, that raise a signal there. Local."""
+    def notifying(self, source: NDArray[Any], target: gw.GlobalPtr, signal: gw.Signal) -> Variant:
+        """Return round trips of copies to the peer, from Python, that raise a signal there. Local."""
 
-    def ping() -> None:
-        gw.copy(source, target, notify=signal)
-        signal.wait()
+        def ping() -> None:
+            gw.copy(source, target, notify=signal)
+            signal.wait()
 
-    def pong() -> None:
-        signal.wait()
-        gw.copy(source, target, notify=signal)
+        def pong() -> None:
+            signal.wait()
+            gw.copy(source, target, notify=signal)
 
-    return by_role(team, ping, pong)
+        return self.by_role(ping, pong)
+
+    def there_and_back(self, here: Bytes, back: Bytes) -> Ends:
+        """Return the ends if rank 0 sends `here` to `here` of rank 1, which sends it on to `back` of rank 0. Local."""
+        return (here, back) if self.team.rank == 0 else (None, here if self.team.rank == 1 else None)
+
+    def one_way(self, here: Bytes, there: Bytes) -> Ends:
+        """Return the ends if rank 0 sends `here` to `there` of rank 1. Local."""
+        return (here if self.team.rank == 0 else None), (there if self.team.rank == 1 else None)
+
+    def both_ways(self, here: Bytes, there: Bytes) -> Ends:
+        """Return the ends if ranks 0 and 1 send `here` to `there` of the other. Local."""
+        return (here, there) if self.team.rank < 2 else (None, None)
+
+    def ends_of(self, ways: int, here: Bytes, there: Bytes) -> Ends:
+        """Return the ends if the first `ways` of ranks 0 and 1 send `here` to `there` of the other. Local."""
+        return self.both_ways(here, there) if ways == 2 else self.one_way(here, there)
+
+    def _moves(self, run: Variant, sent: Bytes | None, received: Bytes | None) -> bool:
+        if received is not None:
+            received[:] = 0
+        if sent is not None:
+            sent[:] = pattern(sent.size)
+        self.team.barrier()
+        run(CALLS)
+        self.team.barrier()
+        return all(self.team.allgather(received is None or np.array_equal(received, pattern(received.size))))
+
+    def _counts(self, run: Variant, count: Callable[[], int], expected: int) -> bool:
+        before = count()
+        self.team.barrier()
+        run(CALLS)
+        self.team.barrier()
+        return all(self.team.allgather(count() - before == expected))
 
 
 def timed_and_checked(
@@ -127,43 +169,9 @@ def served_by_mpi(team: Team, candidates: Mapping[str, Candidate]) -> dict[str, 
     return {name: replace(candidate, run=serving(candidate.run)) for name, candidate in candidates.items()}
 
 
-def there_and_back(team: Team, here: Bytes, back: Bytes) -> Ends:
-    """Return the ends if rank 0 sends `here` to `here` of rank 1, which sends it on to `back` of rank 0. Local."""
-    return (here, back) if team.rank == 0 else (None, here if team.rank == 1 else None)
-
-
-def one_way(team: Team, here: Bytes, there: Bytes) -> Ends:
-    """Return the ends if rank 0 sends `here` to `there` of rank 1. Local."""
-    return (here if team.rank == 0 else None), (there if team.rank == 1 else None)
-
-
-def both_ways(team: Team, here: Bytes, there: Bytes) -> Ends:
-    """Return the ends if ranks 0 and 1 send `here` to `there` of the other. Local."""
-    return (here, there) if team.rank < 2 else (None, None)
-
-
 def absent(calls: int) -> float:
     """Do nothing, on ranks that take no part. Local."""
     return 0.0
-
-
-def _moves(team: Team, run: Variant, sent: Bytes | None, received: Bytes | None) -> bool:
-    if received is not None:
-        received[:] = 0
-    if sent is not None:
-        sent[:] = pattern(sent.size)
-    team.barrier()
-    run(CALLS)
-    team.barrier()
-    return all(team.allgather(received is None or np.array_equal(received, pattern(received.size))))
-
-
-def _counts(team: Team, run: Variant, count: Callable[[], int], expected: int) -> bool:
-    before = count()
-    team.barrier()
-    run(CALLS)
-    team.barrier()
-    return all(team.allgather(count() - before == expected))
 
 
 def pattern(size: int) -> Bytes:

@@ -14,20 +14,7 @@ from gondwana import Team
 from gondwana_bench.measure import Variant
 from gondwana_bench.native.transfers import WINDOW
 from gondwana_bench.rma import loops as loops
-from gondwana_bench.rma.candidates import (
-    WAYS,
-    Bytes,
-    Candidate,
-    absent,
-    both_ways,
-    by_role,
-    counting,
-    moving,
-    notifying,
-    one_way,
-    pattern,
-    there_and_back,
-)
+from gondwana_bench.rma.candidates import WAYS, Between, Bytes, Candidate, absent, pattern
 
 _WORD = 8
 
@@ -52,8 +39,8 @@ class Ours:
     """
 
     def __init__(self, team: Team, nbytes: int) -> None:
-        self._team = team
-        self._peer = 1 - min(team.rank, 1)
+        self._team, self._pair = team, Between(team)
+        self._peer = self._pair.peer
         self._segment = gw.Segment(team, nbytes)
         self._exposed = self._segment.view(team.rank)
         self._local = np.zeros(nbytes, np.uint8)
@@ -75,59 +62,58 @@ class Ours:
 
     def transfers(self, size: int) -> dict[str, Candidate]:
         """Return compiled transfers of `size` bytes, one after the other, by name. Local."""
-        team, here, there = self._team, self._local[:size], self._exposed[:size]
-        target, signal, first = self._pointer(), self._signal, team.rank == 0
-        both = both_ways(team, here, there)
+        pair, here, there = self._pair, self._local[:size], self._exposed[:size]
+        target, signal, first = self._pointer(), self._signal, self._team.rank == 0
+        both = pair.both_ways(here, there)
         return {
-            "compiled put": moving(team, self._active(loops.put, here, target), one_way(team, here, there)),
-            "compiled get": moving(team, self._active(loops.get, target, here), one_way(team, here, there)[::-1]),
-            "compiled put + signal": moving(team, compiled(loops.put_signal, here, target, signal, first), both, 2),
+            "compiled put": pair.moving(self._active(loops.put, here, target), pair.one_way(here, there)),
+            "compiled get": pair.moving(self._active(loops.get, target, here), pair.one_way(here, there)[::-1]),
+            "compiled put + signal": pair.moving(compiled(loops.put_signal, here, target, signal, first), both, 2),
         }
 
     def copies_with_signal(self, size: int) -> dict[str, Candidate]:
         """Return round trips of a copy of `size` bytes from Python that raises a signal, by name. Local."""
-        team, here, there = self._team, self._local[:size], self._exposed[:size]
-        run = notifying(team, here.view(np.int64), self._pointer("i8"), self._signal)
-        return {"Python copy + notify": moving(team, run, both_ways(team, here, there), 2)}
+        pair, here, there = self._pair, self._local[:size], self._exposed[:size]
+        run = pair.notifying(here.view(np.int64), self._pointer("i8"), self._signal)
+        return {"Python copy + notify": pair.moving(run, pair.both_ways(here, there), 2)}
 
     def floods(self, size: int) -> dict[str, Candidate]:
         """Return windows of transfers, in one and in both directions, by name. Local."""
-        team = self._team
+        pair = self._pair
         places = self.places(size)
         here, there = self._local[: size * places], self._exposed[: size * places]
         floods: dict[str, Candidate] = {}
         for ways, suffix in WAYS.items():
-            ends = both_ways(team, here, there) if ways == 2 else one_way(team, here, there)
+            ends = pair.ends_of(ways, here, there)
             window = self._python_window(size, places)
             put = self._active(loops.put_flood, here, self._pointer(), WINDOW, places, ways=ways)
-            copy = by_role(team, window, window if ways == 2 else None)
-            floods["compiled put flood" + suffix] = moving(team, put, ends, WINDOW)
-            floods["Python copy flood" + suffix] = moving(team, copy, ends, WINDOW)
+            copy = pair.by_role(window, window if ways == 2 else None)
+            floods["compiled put flood" + suffix] = pair.moving(put, ends, WINDOW)
+            floods["Python copy flood" + suffix] = pair.moving(copy, ends, WINDOW)
         return floods
 
     def _compiled_operations(self) -> dict[str, Candidate]:
-        team, here, there = self._team, self._local[:_WORD], self._exposed[:_WORD]
-        target, signal, first = self._pointer("i8"), self._signal, team.rank == 0
+        pair, here, there = self._pair, self._local[:_WORD], self._exposed[:_WORD]
+        target, signal, first = self._pointer("i8"), self._signal, self._team.rank == 0
         value = int(pattern(_WORD).view(np.int64)[0])
         get = self._getting(partial(loops.get_word, target, 0))
         fetch_add = self._active(loops.fetch_add, self._adders, target)
         return {
-            "compiled put of a word": moving(
-                team, self._active(loops.put_word, value, target, 0), one_way(team, here, there)
+            "compiled put of a word": pair.moving(
+                self._active(loops.put_word, value, target, 0), pair.one_way(here, there)
             ),
-            "compiled get of a word": moving(team, get, one_way(team, here, there)[::-1]),
+            "compiled get of a word": pair.moving(get, pair.one_way(here, there)[::-1]),
             "compiled signal": self._signalling(compiled(loops.signal, signal, self._peer, first)),
-            "compiled send/recv": moving(
-                team,
-                compiled(loops.send_recv, team, here, there, self._peer, first),
-                there_and_back(team, here, there),
+            "compiled send/recv": pair.moving(
+                compiled(loops.send_recv, self._team, here, there, self._peer, first),
+                pair.there_and_back(here, there),
                 2,
             ),
-            "compiled fetch_add": counting(team, fetch_add, self._sum, int(team.rank == 1)),
+            "compiled fetch_add": pair.counting(fetch_add, self._sum, int(self._team.rank == 1)),
         }
 
     def _python_operations(self) -> dict[str, Candidate]:
-        team, here, there = self._team, self._local[:_WORD], self._exposed[:_WORD]
+        pair, here, there = self._pair, self._local[:_WORD], self._exposed[:_WORD]
         target, signal, peer = self._pointer("i8"), self._signal, self._peer
         value = int(pattern(_WORD).view(np.int64)[0])
 
@@ -154,10 +140,10 @@ class Ours:
             signal.add(peer)
 
         return {
-            "Python put": moving(team, by_role(team, put), one_way(team, here, there)),
-            "Python get": moving(team, self._getting(get), one_way(team, here, there)[::-1]),
-            "Python fetch_add": counting(team, by_role(team, fetch_add), self._sum, int(team.rank == 1)),
-            "Python put + signal": moving(team, by_role(team, ping, pong), both_ways(team, here, there), 2),
+            "Python put": pair.moving(pair.by_role(put), pair.one_way(here, there)),
+            "Python get": pair.moving(self._getting(get), pair.one_way(here, there)[::-1]),
+            "Python fetch_add": pair.counting(pair.by_role(fetch_add), self._sum, int(self._team.rank == 1)),
+            "Python put + signal": pair.moving(pair.by_role(ping, pong), pair.both_ways(here, there), 2),
             **self.copies_with_signal(_WORD),
         }
 

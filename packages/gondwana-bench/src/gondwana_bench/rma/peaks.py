@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from gondwana_bench.rows import Row
+from gondwana_bench.rows import Row, columns
 
 HALF, NINE_TENTHS = 0.5, 0.9
 
-COLUMNS = {
-    "operation": "operation",
-    "peak_gb_per_s": "peak GB/s",
-    "peak_nbytes": "at bytes",
-    "half_nbytes": "N1/2",
-    "nine_tenths_nbytes": "N0.9",
-    "verified": "right",
-}
+COLUMNS = columns(
+    "operation peak_gb_per_s peak_nbytes half_nbytes nine_tenths_nbytes verified",
+    peak_gb_per_s="peak GB/s", peak_nbytes="at bytes", half_nbytes="N1/2", nine_tenths_nbytes="N0.9",
+)  # fmt: skip
 
 
 def peaks(rows: Sequence[Row]) -> list[Row]:

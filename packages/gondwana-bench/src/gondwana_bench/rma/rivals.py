@@ -12,48 +12,37 @@ from gondwana.teams import mpi
 from gondwana_bench.measure import Variant
 from gondwana_bench.native.resources import CollectiveResource
 from gondwana_bench.native.transfers import WINDOW, Transfers
-from gondwana_bench.rma.candidates import (
-    WAYS,
-    Bytes,
-    Candidate,
-    both_ways,
-    by_role,
-    counting,
-    moving,
-    one_way,
-    sending,
-    there_and_back,
-)
+from gondwana_bench.rma.candidates import WAYS, Between, Bytes, Candidate
 
 
-def c_operations(team: Team, c: Transfers) -> dict[str, Candidate]:
+def c_operations(pair: Between, c: Transfers) -> dict[str, Candidate]:
     """Return the operations on 8 bytes that only C has, by name; some need a node. Local."""
     local, exposed = c.local[:8], c.exposed[:8]
     word = exposed.view(np.int64)
-    flags = int(team.rank < 2)
+    flags = int(pair.team.rank < 2)
     return {
-        "C send/recv round trip": moving(team, partial(c.ping_pong, 8), there_and_back(team, local, exposed)),
-        "C flag": counting(team, c.flag, lambda: c.flag_count, flags, 2),
-        "C MPI_Fetch_and_op": counting(team, c.fetch_add, lambda: int(word[0]), int(team.rank == 1)),
+        "C send/recv round trip": pair.moving(partial(c.move, "ping_pong", 8), pair.there_and_back(local, exposed)),
+        "C flag": pair.counting(c.flag, lambda: c.flag_count, flags, 2),
+        "C MPI_Fetch_and_op": pair.counting(c.fetch_add, lambda: int(word[0]), int(pair.team.rank == 1)),
     }
 
 
-def c_transfers(team: Team, c: Transfers, size: int) -> dict[str, Candidate]:
+def c_transfers(pair: Between, c: Transfers, size: int) -> dict[str, Candidate]:
     """Return transfers of `size` bytes, one after the other, by name. Local."""
     local, exposed = c.local[:size], c.exposed[:size]
     return {
-        "C send/recv": moving(team, partial(c.ping_pong, size), there_and_back(team, local, exposed), 2),
-        "C MPI_Put": moving(team, partial(c.put, size), one_way(team, local, exposed)),
-        "C MPI_Put + message": moving(team, partial(c.put_message, size), both_ways(team, local, exposed), 2),
-        "C MPI_Get": moving(team, partial(c.get, size), one_way(team, local, exposed)[::-1]),
+        "C send/recv": pair.moving(partial(c.move, "ping_pong", size), pair.there_and_back(local, exposed), 2),
+        "C MPI_Put": pair.moving(partial(c.move, "put", size), pair.one_way(local, exposed)),
+        "C MPI_Put + message": pair.moving(partial(c.move, "put_message", size), pair.both_ways(local, exposed), 2),
+        "C MPI_Get": pair.moving(partial(c.move, "get", size), pair.one_way(local, exposed)[::-1]),
     }
 
 
-def c_floods(team: Team, c: Transfers, size: int, places: int) -> dict[str, Candidate]:
+def c_floods(pair: Between, c: Transfers, size: int, places: int) -> dict[str, Candidate]:
     """Return windows of puts and messages of `size` bytes, in one and in both directions, by name. Local.
 
     Args:
-        team: of the ranks.
+        pair: of the ranks.
         c: the C program.
         size: bytes of a transfer.
         places: consecutive places of the memory that the transfers take in turns.
@@ -61,21 +50,20 @@ def c_floods(team: Team, c: Transfers, size: int, places: int) -> dict[str, Cand
     local, exposed = c.local[: size * places], c.exposed[: size * places]
     floods: dict[str, Candidate] = {}
     for ways, suffix in WAYS.items():
-        both = ways == 2
-        ends = both_ways(team, local, exposed) if both else one_way(team, local, exposed)
+        both, ends = ways == 2, pair.ends_of(ways, local, exposed)
         runs: dict[str, Variant] = {
-            "C MPI_Put flood": partial(c.put_flood, size, places, both),
-            "C Isend flood": partial(c.message_flood, size, places, both),
+            "C MPI_Put flood": partial(c.flood, "put_flood", size, places, both),
+            "C Isend flood": partial(c.flood, "message_flood", size, places, both),
         }
-        floods |= {name + suffix: moving(team, run, ends, WINDOW) for name, run in runs.items()}
+        floods |= {name + suffix: pair.moving(run, ends, WINDOW) for name, run in runs.items()}
     return floods
 
 
-def memcpy_floods(team: Team, c: Transfers, source: Bytes, target: Bytes, places: int) -> dict[str, Candidate]:
+def memcpy_floods(pair: Between, c: Transfers, source: Bytes, target: Bytes, places: int) -> dict[str, Candidate]:
     """Return windows of memcpy, in one and in both directions, by name. Local.
 
     Args:
-        team: of the ranks, all on one node.
+        pair: of the ranks, all on one node.
         c: the C program.
         source: what memcpy reads.
         target: what memcpy writes: the peer's memory, as this process sees it.
@@ -83,9 +71,9 @@ def memcpy_floods(team: Team, c: Transfers, source: Bytes, target: Bytes, places
     """
     floods: dict[str, Candidate] = {}
     for ways, suffix in WAYS.items():
-        seen_here = (source, target) if team.rank < ways else (None, None)
+        seen_here = (source, target) if pair.team.rank < ways else (None, None)
         run = partial(c.copy, target, source, places, ways == 2)
-        floods["C memcpy flood" + suffix] = moving(team, run, seen_here, WINDOW)
+        floods["C memcpy flood" + suffix] = pair.moving(run, seen_here, WINDOW)
     return floods
 
 
@@ -98,7 +86,7 @@ class Mpi4py(CollectiveResource):
     """
 
     def __init__(self, team: Team, nbytes: int) -> None:
-        self._team, self._comm = team, team.comm
+        self._pair, self._comm = Between(team), team.comm
         self._mpi = mpi.module()
         self._window = self._mpi.Win.Allocate(nbytes, 1, comm=self._comm)
         self._window.Lock_all()
@@ -108,31 +96,31 @@ class Mpi4py(CollectiveResource):
 
     def operations(self) -> dict[str, Candidate]:
         """Return the operations on 8 bytes, by name. Local."""
-        team, here, there = self._team, self._local[:8], self._exposed[:8]
+        pair, here, there = self._pair, self._local[:8], self._exposed[:8]
         word = there.view(np.int64)
-        added = int(team.rank == 1)
-        flood = by_role(team, self._send_window, self._receive_window)
+        added = int(pair.team.rank == 1)
+        flood = pair.by_role(self._send_window, self._receive_window)
         return {
-            "mpi4py Put": moving(team, self._flushed(self._window.Put), one_way(team, here, there)),
-            "mpi4py Get": moving(team, self._flushed(self._window.Get), one_way(team, here, there)[::-1]),
-            "mpi4py Fetch_and_op": counting(team, by_role(team, self._fetch_add()), lambda: int(word[0]), added),
-            "mpi4py pickle round trip": counting(
-                team, by_role(team, self._ping, self._pong), lambda: self._received, int(team.rank < 2)
+            "mpi4py Put": pair.moving(self._flushed(self._window.Put), pair.one_way(here, there)),
+            "mpi4py Get": pair.moving(self._flushed(self._window.Get), pair.one_way(here, there)[::-1]),
+            "mpi4py Fetch_and_op": pair.counting(pair.by_role(self._fetch_add()), lambda: int(word[0]), added),
+            "mpi4py pickle round trip": pair.counting(
+                pair.by_role(self._ping, self._pong), lambda: self._received, int(pair.team.rank < 2)
             ),
-            "mpi4py pickle flood": counting(team, flood, lambda: self._received, added * WINDOW, WINDOW),
+            "mpi4py pickle flood": pair.counting(flood, lambda: self._received, added * WINDOW, WINDOW),
         }
 
     def messages(self, size: int) -> dict[str, Candidate]:
         """Return round trips of a message of `size` bytes, by name. Local."""
-        team, here, there = self._team, self._local[:size], self._exposed[:size]
+        pair, here, there = self._pair, self._local[:size], self._exposed[:size]
         message, back = (here, self._mpi.BYTE), (there, self._mpi.BYTE)
-        run = sending(team, self._comm.Send, self._comm.Recv, message, back)
-        return {"mpi4py Send/Recv": moving(team, run, there_and_back(team, here, there), 2)}
+        run = pair.sending(self._comm.Send, self._comm.Recv, message, back)
+        return {"mpi4py Send/Recv": pair.moving(run, pair.there_and_back(here, there), 2)}
 
     def floods(self, size: int, places: int) -> dict[str, Candidate]:
         """Return windows of puts of `size` bytes to a number of places, in one and both directions, by name. Local."""
-        team, here, there = self._team, self._local[: size * places], self._exposed[: size * places]
-        peer = 1 - min(team.rank, 1)
+        pair, here, there = self._pair, self._local[: size * places], self._exposed[: size * places]
+        peer = pair.peer
         put, flush = self._window.Put, self._window.Flush
         starts = [i % places * size for i in range(WINDOW)]
         parts = [((here[at : at + size], self._mpi.BYTE), at) for at in starts]
@@ -142,9 +130,11 @@ class Mpi4py(CollectiveResource):
                 put(message, peer, at)
             flush(peer)
 
-        one = moving(team, by_role(team, window), one_way(team, here, there), WINDOW)
-        both = moving(team, by_role(team, window, window), both_ways(team, here, there), WINDOW)
-        return {"mpi4py Put flood" + WAYS[1]: one, "mpi4py Put flood" + WAYS[2]: both}
+        runs = {1: pair.by_role(window), 2: pair.by_role(window, window)}
+        return {
+            "mpi4py Put flood" + WAYS[ways]: pair.moving(run, pair.ends_of(ways, here, there), WINDOW)
+            for ways, run in runs.items()
+        }
 
     def close(self) -> None:
         """Free the window. Collective over team."""
@@ -160,7 +150,7 @@ class Mpi4py(CollectiveResource):
             move(message, 1)
             flush(1)
 
-        return by_role(self._team, call)
+        return self._pair.by_role(call)
 
     def _fetch_add(self) -> Callable[[], None]:
         fetch_and_op, flush, add = self._window.Fetch_and_op, self._window.Flush, self._mpi.SUM

@@ -5,34 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from gondwana import Team
-from gondwana.errors import UsageError
 from gondwana_bench.native.transfers import Transfers
-from gondwana_bench.panels import Derived, measure_on_ranks
+from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rma import calls, peaks, rivals
-from gondwana_bench.rma.candidates import WAYS, Candidate, served_by_mpi, timed_and_checked
+from gondwana_bench.rma.candidates import WAYS, Between, Candidate, served_by_mpi, timed_and_checked
 from gondwana_bench.rma.ours import Ours
-from gondwana_bench.rows import Row, beside, check_numbers
+from gondwana_bench.rows import Row, beside, check_numbers, check_ranks, columns, judged
 
 WORD = 8
 SIZES = (8, 64, 512, 4096, 65536, 524288, 4194304)
 LARGE = 65536
 """Size from which floods are to be nearly as fast as memcpy [bytes]."""
 
-COLUMNS = {
-    "operation": "operation",
-    "size": "bytes",
-    "unit": "unit",
-    "ours": "ours",
-    "rival": "rival",
-    "theirs": "theirs",
-    "ratio": "theirs/ours (95 %)",
-    "goal": "goal",
-    "met": "met",
-    "verified": "right",
-}
+COLUMNS = columns("operation size unit ours rival theirs ratio goal met verified")
 
 SECONDS = {"ns": 1e-9, "us": 1e-6}
 """The units of time; in the others, rates, more is better."""
@@ -95,40 +84,21 @@ def transfers(size: int) -> tuple[Case, ...]:
     return (*TRANSFERS, PAYLOAD) if size <= calls.LONGEST_PAYLOAD else TRANSFERS
 
 
-OPERATIONS_BETWEEN_NODES = (
-    Case("compiled put of a word", "C MPI_Put", "us"),
-    Case("compiled get of a word", "C MPI_Get", "us"),
-    Case("compiled signal", "C send/recv", "us"),
-    Case("compiled put + signal", "C send/recv", "us", goal_ratio=1 / 1.2),
-    Case("compiled send/recv", "C send/recv", "us", goal_ratio=1 / 1.15),
-    Case("compiled fetch_add", "C MPI_Fetch_and_op", "us"),
-    Case("compiled AM round trip", "C send/recv round trip", "us"),
-    Case("compiled AM flood", "C Isend flood", "M/s"),
-    Case("Python put", "mpi4py Put", "us"),
-    Case("Python get", "mpi4py Get", "us"),
-    Case("Python put + signal", "mpi4py Send/Recv", "us"),
-    Case("Python copy + notify", "mpi4py Send/Recv", "us"),
-    Case("Python fetch_add", "mpi4py Fetch_and_op", "us"),
-    Case("Python rpc round trip", "mpi4py pickle round trip", "us"),
-    Case("Python rpc_ff flood", "mpi4py pickle flood", "M/s"),
+_BETWEEN_NODES: dict[str, dict[str, Any]] = {
+    "compiled signal": {"rival": "C send/recv"},  # the flag is shared memory
+    "compiled put + signal": {"goal_ratio": 1 / 1.2},
+}
+OPERATIONS_BETWEEN_NODES = tuple(
+    replace(case, unit=case.unit.replace("ns", "us"), goal=None, **_BETWEEN_NODES.get(case.ours, {}))
+    for case in sorted(OPERATIONS, key=lambda case: "rpc" in case.ours)
 )
-"""Without the flag, which is shared memory."""
+"""The same without goals of a node; remote calls from Python come last."""
 
 TRANSFERS_BETWEEN_NODES = (
     *TRANSFERS,
     Case("compiled put + signal", "C MPI_Put + message", "us"),
     Case("Python copy + notify", "mpi4py Send/Recv", "us"),
     Case("Python copy + notify", "C MPI_Put + message", "us"),
-)
-
-FLOODS_BETWEEN_NODES = tuple(
-    Case(ours + suffix, rival + suffix, "GB/s", ways=ways)
-    for ways, suffix in WAYS.items()
-    for ours, rival in (
-        ("compiled put flood", "C MPI_Put flood"),
-        ("compiled put flood", "C Isend flood"),
-        ("Python copy flood", "mpi4py Put flood"),
-    )
 )
 
 
@@ -149,20 +119,20 @@ def floods(size: int) -> tuple[Case, ...]:
     )
 
 
+FLOODS_BETWEEN_NODES = tuple(case for case in floods(WORD) if "memcpy" not in case.rival)
+
+
 def check(ranks: int, sizes: Sequence[int]) -> None:
     """Check the arguments. Local.
 
     Raises:
         UsageError: names the option, what was given and what is legal.
     """
-    if ranks < 2:
-        raise UsageError(f"--ranks {ranks}: data move between at least 2 ranks")
+    check_ranks(ranks, "data move between at least 2 ranks")
     check_numbers("--sizes", sizes, f"multiples of {WORD} bytes, such as 8,65536", least=WORD, multiple=WORD)
 
 
-def measure(
-    team: Team, sizes: Sequence[int] = SIZES, *, repeat: int = 20, batch_seconds: float = 0.02
-) -> Iterator[Row]:
+def measure(team: Team, sizes: Sequence[int] = SIZES, **timing: Any) -> Iterator[Row]:
     """Measure transfers between ranks 0 and 1. Collective over team.
 
     With more than two ranks only a put and a call from Python are measured, which must take the same time then; the
@@ -172,8 +142,7 @@ def measure(
     Args:
         team: at least two MPI ranks.
         sizes: bytes of a transfer in the panels of transfers and floods.
-        repeat: rounds; each times every variant once.
-        batch_seconds: length of one sample [s].
+        timing: of `measure.interleave`.
 
     Returns:
         The same rows on every rank: ours and the rival's in `unit`, the speed relative to the rival with its interval
@@ -187,64 +156,68 @@ def measure(
     largest = max(sizes) if team.size == 2 else WORD
     with ExitStack() as stack:
         mpi4py = stack.enter_context(rivals.Mpi4py(team, largest))
-        ours = Ours(team, largest)
+        ours, pair = Ours(team, largest), Between(team)
         operations = ours.operations() | mpi4py.operations() | mpi4py.messages(WORD)
         if team.size > 2:
-            yield from _rows(team, PUT_AND_RPC, operations | calls.calls(team), WORD, repeat, batch_seconds)
+            yield from _rows(team, PUT_AND_RPC, operations | calls.calls(pair), WORD, timing)
             return
         c = stack.enter_context(Transfers(team, largest))
+        operations |= ours.transfers(WORD) | rivals.c_operations(pair, c) | rivals.c_transfers(pair, c, WORD)
+        operations |= rivals.c_floods(pair, c, WORD, ours.places(WORD))
         measure_two = _measure_on_node if team.node.size == team.size else _measure_between_nodes
-        for cases, found, size in measure_two(team, ours, mpi4py, c, operations, sizes):
-            yield from _rows(team, cases, found, size, repeat, batch_seconds)
+        for cases, found, size in measure_two(Sides(pair, ours, mpi4py, c), operations, sizes):
+            yield from _rows(team, cases, found, size, timing)
 
 
-Panel = tuple[Sequence[Case], Mapping[str, Candidate], int]
+Found = dict[str, Candidate]
+"""Candidates by name."""
+
+Panel = tuple[Sequence[Case], Found, int]
 """Cases that are timed in turns, their candidates, and the bytes of a transfer."""
 
 
-def _measure_on_node(
-    team: Team, ours: Ours, mpi4py: rivals.Mpi4py, c: Transfers, operations: dict[str, Candidate], sizes: Sequence[int]
-) -> Iterator[Panel]:
-    operations |= calls.calls(team) | calls.active_messages(team)
-    operations |= ours.transfers(WORD) | rivals.c_operations(team, c) | rivals.c_transfers(team, c, WORD)
-    operations |= rivals.c_floods(team, c, WORD, ours.places(WORD))
-    yield OPERATIONS, operations, WORD
-    payloads = calls.Payloads(team)
+class Sides(NamedTuple):
+    """What the candidates of two ranks are made of."""
+
+    pair: Between
+    ours: Ours
+    mpi4py: rivals.Mpi4py
+    c: Transfers
+
+    def floods(self, size: int) -> Found:
+        """Return the floods of all sides. Local."""
+        pair, ours, mpi4py, c = self
+        places = ours.places(size)
+        return ours.floods(size) | mpi4py.floods(size, places) | rivals.c_floods(pair, c, size, places)
+
+
+def _measure_on_node(sides: Sides, operations: Found, sizes: Sequence[int]) -> Iterator[Panel]:
+    pair, ours, _, c = sides
+    yield OPERATIONS, operations | calls.calls(pair) | calls.active_messages(pair), WORD
+    payloads = calls.Payloads(pair.team)
     for size in sizes:
-        found = ours.transfers(size) | rivals.c_transfers(team, c, size)
+        found = ours.transfers(size) | rivals.c_transfers(pair, c, size)
         found |= {PAYLOAD.ours: payloads.transfer(size)} if PAYLOAD in transfers(size) else {}
         yield transfers(size), found, size
-        places = ours.places(size)
-        found = ours.floods(size) | mpi4py.floods(size, places) | rivals.c_floods(team, c, size, places)
-        yield floods(size), found | rivals.memcpy_floods(team, c, *ours.ends(size)), size
+        yield floods(size), sides.floods(size) | rivals.memcpy_floods(pair, c, *ours.ends(size)), size
 
 
-def _measure_between_nodes(
-    team: Team, ours: Ours, mpi4py: rivals.Mpi4py, c: Transfers, operations: dict[str, Candidate], sizes: Sequence[int]
-) -> Iterator[Panel]:
-    operations |= ours.transfers(WORD) | rivals.c_operations(team, c) | rivals.c_transfers(team, c, WORD)
-    operations |= rivals.c_floods(team, c, WORD, ours.places(WORD))
-    served_by_us = ours.copies_with_signal(WORD) | calls.calls(team) | calls.active_messages(team)
-    yield OPERATIONS_BETWEEN_NODES, served_by_mpi(team, operations) | served_by_us, WORD
+def _measure_between_nodes(sides: Sides, operations: Found, sizes: Sequence[int]) -> Iterator[Panel]:
+    pair, ours, mpi4py, c = sides
+    served_by_us = ours.copies_with_signal(WORD) | calls.calls(pair) | calls.active_messages(pair)
+    yield OPERATIONS_BETWEEN_NODES, served_by_mpi(pair.team, operations) | served_by_us, WORD
     for size in sizes:
-        found = ours.transfers(size) | mpi4py.messages(size) | rivals.c_transfers(team, c, size)
-        yield TRANSFERS_BETWEEN_NODES, served_by_mpi(team, found) | ours.copies_with_signal(size), size
-        places = ours.places(size)
-        found = ours.floods(size) | mpi4py.floods(size, places) | rivals.c_floods(team, c, size, places)
-        yield FLOODS_BETWEEN_NODES, served_by_mpi(team, found), size
+        found = ours.transfers(size) | mpi4py.messages(size) | rivals.c_transfers(pair, c, size)
+        yield TRANSFERS_BETWEEN_NODES, served_by_mpi(pair.team, found) | ours.copies_with_signal(size), size
+        yield FLOODS_BETWEEN_NODES, served_by_mpi(pair.team, sides.floods(size)), size
 
 
 def _rows(
-    team: Team,
-    cases: Sequence[Case],
-    found: Mapping[str, Candidate],
-    size: int,
-    repeat: int,
-    batch_seconds: float,
+    team: Team, cases: Sequence[Case], found: Mapping[str, Candidate], size: int, timing: Mapping[str, Any]
 ) -> Iterator[Row]:
     """Time all candidates of the cases interleaved, check them, and compare."""
     used = {name: found[name] for case in cases for name in (case.ours, case.rival)}
-    seconds, right = timed_and_checked(team, used, repeat=repeat, batch_seconds=batch_seconds)
+    seconds, right = timed_and_checked(team, used, **timing)
     for case in cases:
         verified = right[case.ours] and right[case.rival]
         row = _row(team.size, case, size, seconds[case.ours], seconds[case.rival], verified)
@@ -254,6 +227,9 @@ def _rows(
 def _row(ranks: int, case: Case, size: int, ours: Sequence[float], theirs: Sequence[float], verified: bool) -> Row:
     compared = beside(theirs, ours)
     value = _in_unit(case, size, compared["seconds"]["median"])
+    goal = judged(case.goal, value, "{:g}", most=case.unit in SECONDS)
+    if case.goal_ratio is not None:
+        goal = judged(case.goal_ratio, compared["ratio"], "{:.2g} x")
     return {
         "operation": case.ours,
         "rival": case.rival,
@@ -263,8 +239,7 @@ def _row(ranks: int, case: Case, size: int, ours: Sequence[float], theirs: Seque
         "ours": value,
         "theirs": _in_unit(case, size, compared["rival_seconds"]["median"]),
         **compared,
-        "goal": _goal(case),
-        "met": _met(case, value, compared["ratio"]),
+        **goal,
         "verified": verified,
     }
 
@@ -276,21 +251,5 @@ def _in_unit(case: Case, size: int, seconds: float) -> float:
     return 1e-6 / seconds if case.unit == "M/s" else 1e-9 * size * case.ways / seconds
 
 
-def _goal(case: Case) -> str | None:
-    if case.goal_ratio is not None:
-        return f">= {case.goal_ratio:.2g} x"
-    return None if case.goal is None else f"{'<=' if case.unit in SECONDS else '>='} {case.goal:g}"
-
-
-def _met(case: Case, value: float, speed: float) -> bool | None:
-    if case.goal_ratio is not None:
-        return speed >= case.goal_ratio
-    if case.goal is None:
-        return None
-    return value <= case.goal if case.unit in SECONDS else value >= case.goal
-
-
-_PEAKS = Derived("peaks", peaks.COLUMNS, peaks.peaks)
-
 if __name__ == "__main__":
-    sys.exit(measure_on_ranks("rma", COLUMNS, measure, derived=_PEAKS, pinned=True))
+    sys.exit(measure_on_ranks("rma", COLUMNS, measure, derived={"peaks": (peaks.COLUMNS, peaks.peaks)}, pinned=True))

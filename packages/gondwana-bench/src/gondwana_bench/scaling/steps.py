@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import statistics
 import tempfile
@@ -16,6 +14,7 @@ from gondwana.runtime import cores
 from gondwana_apps.pictures import figure, save
 from gondwana_bench import processes
 from gondwana_bench.rows import Row, relative
+from gondwana_bench.rows import as_csv as rows_as_csv
 from gondwana_bench.scaling.applications import Application, Problem
 
 RANKS = "1,2,4"
@@ -102,14 +101,13 @@ def as_csv(found: Sequence[Row]) -> str:
     Args:
         found: rows of all applications.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["app", "kind", "ranks", "beyond_cores", "problem", "job", *(f"{name}_s" for name in _SPREAD)])
-    for row in found:
-        head = [row["app"], row["kind"], row["ranks"], row["beyond_cores"], row["problem"]]
-        for number, sample in enumerate(row["samples"]):
-            writer.writerow([*head, number, *(f"{sample[name]:.9f}" for name in _SPREAD)])
-    return text.getvalue()
+    keys = ["app", "kind", "ranks", "beyond_cores", "problem"]
+    lines = (
+        [*(row[key] for key in keys), number, *(f"{sample[name]:.9f}" for name in _SPREAD)]
+        for row in found
+        for number, sample in enumerate(row["samples"])
+    )
+    return rows_as_csv([*keys, "job", *(f"{name}_s" for name in _SPREAD)], lines)
 
 
 def draw(found: Sequence[Row], file: str) -> None:
@@ -136,9 +134,7 @@ def draw(found: Sequence[Row], file: str) -> None:
                 _series(efficiency, own, "efficiency", ("efficiency_low", "efficiency_high"), f"C{number}", app)
         ranks = sorted({row["ranks"] for row in found if row["kind"] == kind})
         for axes in (seconds, efficiency):
-            axes.set_xscale("log", base=2)
-            axes.set_xticks(ranks, map(str, ranks))
-            axes.set_xlabel(f"ranks (hollow: more than {found[0]['cores']} cores)")
+            over_ranks(axes, ranks, f"ranks (hollow: more than {found[0]['cores']} cores)")
         seconds.set_title(f"{kind} scaling")
         seconds.set_yscale("log")
         seconds.set_ylabel("s a step; bars: fastest, slowest rank")
@@ -147,6 +143,13 @@ def draw(found: Sequence[Row], file: str) -> None:
         efficiency.legend(fontsize="small", loc="lower left")
         efficiency.set_ylabel("efficiency (95 %)")
     save(drawn, file, f"--plot {file}")
+
+
+def over_ranks(axes: Any, ranks: Sequence[int], label: str) -> None:
+    """Make numbers of ranks the horizontal axis of a drawing. Local."""
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ranks, map(str, ranks))
+    axes.set_xlabel(label)
 
 
 def _series(axes: Any, rows: Sequence[Row], key: str, ends: tuple[str, str], color: str, name: str) -> None:

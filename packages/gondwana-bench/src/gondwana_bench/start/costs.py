@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from pathlib import Path
 from gondwana.errors import UsageError
 from gondwana_bench import build
 from gondwana_bench.measure import in_turns
-from gondwana_bench.processes import last_words, our_command, starting
+from gondwana_bench.processes import Command, StartNative, last_words, our_command, starting
 from gondwana_bench.rows import Row, relative
 from gondwana_bench.start.job import FIRST, MPI4PY, OURS, STEPS, USED
 from gondwana_bench.statistics import summarize
@@ -30,10 +30,6 @@ COLUMNS = {
     "ranks": "ranks", "program": "program", "job_seconds": "s", "processor_seconds": "processor s a rank",
     "megabytes": "MB a rank", "descriptors": "most descriptors", "ratio": "C's time/its (95 %)", "verified": "right",
 }  # fmt: skip
-
-Command = tuple[Sequence[str], Mapping[str, str]]
-StartNative = Callable[[int, Sequence[str]], Command]
-"""Returns the command and the variables that start a program that is not ours on a number of ranks."""
 
 PROGRAMS = 6
 
@@ -78,7 +74,7 @@ def measure(mpi: Path, native: StartNative, counts: Sequence[int], *, repeat: in
         ours = {OURS: os.environ, USED: os.environ, STEPS: os.environ, FIRST: empty}
         for ranks in counts:
             commands: dict[str, Command] = {
-                **{name: (our_command(ranks, "--oversubscribe", _PROGRAM, name), ours[name]) for name in ours},
+                **{name: Command(our_command(ranks, "--oversubscribe", _PROGRAM, name), ours[name]) for name in ours},
                 MPI4PY: native(ranks, [sys.executable, "-P", _PROGRAM, MPI4PY]),
                 C: native(ranks, [in_c]),
             }

@@ -21,7 +21,6 @@ from gondwana_bench.measure import Variant
 from gondwana_bench.rma.loops import signal
 from gondwana_bench.tasks.cases import Case, null
 from gondwana_bench.tasks.children import Children
-from gondwana_bench.tasks.loops import take_turns
 
 ASLEEP, TIMES = 5e-3, 10
 """Seconds until a waiting rank sleeps for certain, and how often it is woken for one sample."""
@@ -155,6 +154,20 @@ def _compiled(there: gw.RemoteChannel[int], back: gw.RemoteChannel[int]) -> Vari
             raise RuntimeError("a channel has given back another item")
 
     return _there_and_back(part, part)
+
+
+@gw.jit
+def take_turns(there: Any, back: Any, first: bool, calls: int) -> int:
+    """Send numbers through a channel and get each back through another; return how many were wrong."""
+    wrong = 0
+    for i in range(calls):
+        if first:
+            there.put(i)
+            if back.take() != i:
+                wrong += 1
+        else:
+            back.put(there.take())
+    return wrong
 
 
 def _pickled() -> Variant:

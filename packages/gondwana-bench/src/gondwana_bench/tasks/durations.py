@@ -8,7 +8,6 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from statistics import median
 
@@ -16,8 +15,7 @@ import gondwana as gw
 from gondwana_bench.disturbance import processor_time
 from gondwana_bench.measure import Variant, interleave
 from gondwana_bench.panels import measure_on_ranks
-from gondwana_bench.rows import Row, check_cases, relative
-from gondwana_bench.statistics import summarize
+from gondwana_bench.rows import Row, beside, both, check_cases, in_microseconds
 from gondwana_bench.tasks import between, cases
 from gondwana_bench.tasks.cases import Case
 
@@ -107,27 +105,26 @@ def rows(case: Case, samples: dict[str, list[float]], processor: dict[str, float
 
     The rates, `ours_per_s` and `rival_per_s`, are the harmonic means over the samples: all calls over all their time.
     """
-    ours = summarize(samples["ours"])
     rivals: list[str | None] = [*case.rivals] or [None]
-    summaries = {rival: summarize(samples[rival]) for rival in case.rivals}
-    return [
-        {
-            "case": case.name,
-            "ours_us": ours.median * 1e6,
-            "goal_us": case.goal,
-            "ours_per_s": 1.0 / ours.mean,
-            "rival": rival,
-            "rival_us": None if rival is None else summaries[rival].median * 1e6,
-            "rival_per_s": None if rival is None else 1.0 / summaries[rival].mean,
-            **relative(None if rival is None else samples[rival], samples["ours"]),
-            "processor_us": processor["ours"] * 1e6,
-            "rival_processor_us": None if rival is None else processor[rival] * 1e6,
-            "verified": True,
-            "seconds": asdict(ours),
-            "rival_seconds": None if rival is None else asdict(summaries[rival]),
-        }
-        for rival in rivals
-    ]
+    found: list[Row] = []
+    for rival in rivals:
+        theirs, worked = (None, None) if rival is None else (samples[rival], processor[rival])
+        more = both(processor["ours"], worked, "rival_", processor_us=in_microseconds) | {"verified": True}
+        compared = beside(theirs, samples["ours"], more=more)
+        ours, other = compared["seconds"], compared["rival_seconds"]
+        found.append(
+            {
+                "case": case.name,
+                "ours_us": ours["median"] * 1e6,
+                "goal_us": case.goal,
+                "ours_per_s": 1.0 / ours["mean"],
+                "rival": rival,
+                "rival_us": other and other["median"] * 1e6,
+                "rival_per_s": other and 1.0 / other["mean"],
+                **compared,
+            }
+        )
+    return found
 
 
 if __name__ == "__main__":

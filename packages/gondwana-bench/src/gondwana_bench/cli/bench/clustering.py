@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ import typer
 from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
-from gondwana_bench.cli.bench.options import Repeat, names, reporting
+from gondwana_bench.cli.bench.options import Repeat, chosen, reporting
 from gondwana_bench.panels import Panels
 
 if TYPE_CHECKING:
@@ -54,13 +53,11 @@ def clustering(
         cases.check_memory(points or cases.POINTS)
     if not cases.has_rivals():
         report.note("left out scikit-learn: the package is not installed")
-    makers: dict[str, Callable[[Path], Case]] = {
-        "davs": lambda folder: cases.davs(preset or cases.PRESET),
-        "pwc": lambda folder: cases.pwc(points or cases.POINTS, folder),
-    }
     for name in apps:
         with tempfile.TemporaryDirectory() as folder:
-            _compare(report, makers[name](Path(folder)), wanted, Path(folder), repeat)
+            place = Path(folder)
+            case = cases.davs(preset or cases.PRESET) if name == "davs" else cases.pwc(points or cases.POINTS, place)
+            _compare(report, case, wanted, place, repeat)
 
 
 def _apps(app: str | None, preset: str | None, points: int | None) -> list[str]:
@@ -71,10 +68,7 @@ def _apps(app: str | None, preset: str | None, points: int | None) -> list[str]:
     """
     from gondwana_bench.clustering.cases import APPS
 
-    apps = list(dict.fromkeys(name.strip() for name in names(app))) or list(APPS)
-    for name in apps:
-        if name not in APPS:
-            raise UsageError(f"--app {app}: legal are {', '.join(APPS)}, with commas between")
+    apps = chosen("--app", app, APPS)
     for option, given, owner in (("--preset", preset, "davs"), ("--points", points, "pwc")):
         if given is not None and owner not in apps:
             raise UsageError(f"{option} {given}: only {owner} has this; leave the option out, or add {owner} to --app")

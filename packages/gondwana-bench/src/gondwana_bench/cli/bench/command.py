@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gondwana.cli import launch
+from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana_bench.cli.bench import (
     clustering,
     every,
-    fib,
     gpu,
     heat,
     hpcg,
-    init,
     io,
     messages,
     npb,
     options,
-    pools,
     scaling,
-    start,
 )
 from gondwana_bench.disturbance import QUIET_WAIT
 from gondwana_bench.panels import Panels
@@ -84,15 +83,34 @@ def stencil(
     ] = None,
     dtypes: options.Dtypes = None,
     threads: Annotated[str | None, typer.Option(metavar="T,T,...", help="How many [1 and all cores].")] = None,
+    ranks: Annotated[
+        int | None,
+        typer.Option("-n", "--ranks", metavar="N", parser=whole(1), help="Steps on so many ranks [one process]."),
+    ] = None,
+    ranks_per_node: options.PerNode = None,
     repeat: options.Repeat = 20,
     batch: options.Batch = 0.02,
 ) -> None:
     """Sweep cubes of 64, 128 and 256 cells a side in one process, beside C; exact sums (fsum) beside plain ones.
 
+    With --ranks, time steps of periodic cubes of 256 cells a side on ranks of one thread, which exchange ghosts, beside
+    a program with Numba and mpi4py as a user writes it by hand: sweep7, sweep7_pair, gray_scott, gray_scott_pair [all].
+
     The results are compared; the exit status is 0 only if all were equal. Above 1 the ratio says that ours is faster.
     """
-    from gondwana_bench import build, stencil
+    from gondwana_bench import build, stencil, stencil_on_ranks
 
+    if ranks is not None:
+        for option, text in (("--dtypes", dtypes), ("--threads", threads)):
+            if text is not None:
+                raise UsageError(f"{option} {text}: ranks compute doubles on one thread; leave out this or --ranks")
+        kept = options.names(kernels) or list(stencil_on_ranks.KERNELS)
+        cells = options.numbers("--sizes", sizes) or list(stencil_on_ranks.SIZES)
+        stencil_on_ranks.check(ranks, kept, cells)
+        given: dict[str, Any] = {"kernels": kept, "sizes": cells, "repeat": repeat, "batch_seconds": batch}
+        options.on_ranks(ranks, "stencil_on_ranks", file=report.file, ranks_per_node=ranks_per_node, **given)
+    if ranks_per_node is not None:
+        raise UsageError(f"--ranks-per-node {ranks_per_node}: one process has no ranks; give --ranks, too")
     build.command()
     counts = options.numbers("--threads", threads) or sorted({1, launch.cores()})
     kept, types = options.names(kernels) or list(stencil.CASES), options.names(dtypes) or list(stencil.DTYPES)
@@ -168,30 +186,105 @@ def injection(
 
 
 @measuring()
-def tasks(
-    cases: options.Cases = None,
-    ranks: options.Ranks = 2,
-    repeat: options.Repeat = 20,
-    batch: options.Batch = 0.02,
-    file: options.File = None,
-) -> None:
+@options.on_team("tasks.durations", nodes=False)
+def tasks(cases: options.Cases = None) -> dict[str, Any]:
     """Run tasks and hand items through channels, in a rank and between two, beside rivals in Python and in C.
 
     Among them are greenlets, asyncio, threads, multiprocessing, mpi4py, and in C threads, OpenMP, condition variables.
     """
-    from gondwana_bench import build
-
-    kept = options.case_names(cases)
-    options.check_common(batch, file)
-    build.command()
-    options.on_ranks(ranks, "tasks.durations", names=kept, repeat=repeat, batch_seconds=batch, file=file)
+    return {"names": options.case_names(cases)}
 
 
 measuring("ping-pong")(messages.ping_pong)
-_commands: tuple[Callable[..., None], ...] = (
-    *(messages.ring, messages.osu, init.init, fib.fib, pools.pools, start.start, gpu.kinds, gpu.gpu),
-    *(npb.npb, hpcg.hpcg, clustering.clustering, heat.heat, scaling.scaling, io.io),
-)
-for _command in _commands:
+measuring()(messages.ring)
+measuring()(messages.osu)
+
+
+@measuring()
+@options.reporting
+def init(
+    report: Panels,
+    sizes: Annotated[str | None, typer.Option(metavar="N,N,...", help="Bytes of the array [50000000].")] = None,
+    threads: Annotated[
+        str | None, typer.Option(metavar="T,T,...", help="How many [1, 2, 4, ... and all cores].")
+    ] = None,
+    repeat: options.Repeat = 100,
+    batch: options.Batch = 0.001,
+) -> None:
+    """Initialise an array of doubles by threads, beside OpenMP and threads in C, and NumPy.
+
+    In memory that was touched before, then in fresh memory, whose pages the system provides meanwhile: usual ones, then
+    huge ones. The exit status is 0 only if every element was set. Above 1 the ratio says that the variant is faster
+    than OpenMP.
+    """
+    from gondwana_bench import build
+    from gondwana_bench import initialisation as bench
+
+    build.command()
+    nbytes = options.numbers("--sizes", sizes) or [bench.NBYTES]
+    counts = options.numbers("--threads", threads) or bench.thread_counts(launch.cores())
+    bench.check(nbytes, counts)
+    rows = bench.measure(nbytes, counts, repeat=repeat, batch_seconds=batch)
+    report.add("init", bench.COLUMNS, rows, bench.total(nbytes, counts))
+
+
+@measuring()
+@options.on_team("fibonacci.recursion", rounds=100, seconds=0.01, nodes=False)
+def fib(
+    numbers: Annotated[
+        str | None, typer.Option(metavar="N,N,...", help="Which Fibonacci numbers [0,10,20,25].")
+    ] = None,
+) -> None:
+    """Compute Fibonacci numbers by recursive calls, in compiled code and by tasks of another rank, beside C and Python.
+
+    The exit status is 0 only if every call has returned the right number.
+    """
+
+
+@measuring()
+@options.reporting
+def pools(
+    report: Panels,
+    cases: options.Cases = None,
+    tasks: Annotated[
+        int, typer.Option(metavar="N", parser=whole(1, 10**8), help="Null tasks of a map in batches; others are fewer.")
+    ] = 100_000,
+    repeat: options.Repeat = 5,
+) -> None:
+    """Submit tasks to pools of workers, beside ProcessPoolExecutor, multiprocessing, mpi4py's, and Dask if installed.
+
+    Each pool runs in a program of its own; ours both starts processes and works in a job of ranks.
+    """
+    from gondwana_bench.pools import uses as bench
+
+    kept = options.case_names(cases)
+    bench.check(kept)
+    rows = bench.measure(partial(options.official, None), report.note, cases=kept, tasks=tasks, repeat=repeat)
+    report.add("pools", bench.COLUMNS, rows, bench.total(kept))
+
+
+@measuring()
+@options.reporting
+def start(
+    report: Panels,
+    ranks: Annotated[str | None, typer.Option("-n", "--ranks", metavar="N,N,...", help="Numbers [1,2,4,8,16].")] = None,
+    repeat: options.Repeat = 3,
+) -> None:
+    """Start jobs that only meet and end, and measure time and memory of a rank, beside mpi4py and C.
+
+    "Used" ranks have also exchanged ghosts, put, signalled and called each other, and checked it. "Steps" are a hundred
+    of README's program at 64^3; before the first ones the cache of machine code is empty.
+    """
+    from gondwana_bench.start import costs as bench
+
+    wanted = sorted(set(options.counts(ranks or bench.RANKS)))
+    for number in wanted:
+        launch.command(number, [], threads=1, oversubscribe=True)
+    mpi, native = Path(launch.mpi_library().path), partial(options.official, None, oversubscribe=True)
+    rows = bench.measure(mpi, native, wanted, repeat=repeat)
+    report.add("start", bench.COLUMNS, rows, bench.PROGRAMS * len(wanted))
+
+
+for _command in (gpu.kinds, gpu.gpu, npb.npb, hpcg.hpcg, clustering.clustering, heat.heat, scaling.scaling, io.io):
     measuring()(_command)
 measuring("all")(every.every)

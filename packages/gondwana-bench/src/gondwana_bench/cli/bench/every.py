@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ import typer
 from gondwana.errors import UsageError
 from gondwana.results import VERSION, check_writable, read, write_json
 from gondwana_bench.cli.bench.options import File, names
+from gondwana_bench.processes import bench_command
 from gondwana_bench.rows import check_names
 
 QUICK = {
@@ -66,7 +66,8 @@ def every(
             part = Path(folder) / f"{name}.json"
             _announce(f"{number} of {len(wanted)}: gondwana bench {name}")
             start = time.monotonic()
-            status = _run(name, _words(name, quick=quick), part)
+            words = [*_words(name, quick=quick), "--json", str(part)]
+            status = subprocess.run(bench_command(name, *words), stdin=subprocess.DEVNULL, check=False).returncode
             if part.exists():
                 found += read(part)
             if status:
@@ -96,11 +97,6 @@ def _words(name: str, *, quick: bool) -> list[str]:
     if not quick:
         return []
     return ["--quick"] if name in NEED_A_GPU else QUICK[name].split()
-
-
-def _run(name: str, words: Sequence[str], part: Path) -> int:
-    command = [sys.executable, "-P", "-m", "gondwana.cli.main", "bench", name, *words, "--json", str(part)]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
 
 
 def _announce(text: str) -> None:

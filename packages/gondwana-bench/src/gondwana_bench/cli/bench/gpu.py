@@ -8,8 +8,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,9 +19,12 @@ from gondwana.errors import GondwanaError
 from gondwana.gpu.interface import CudaError
 from gondwana_bench.cli.bench.options import Batch, Dtypes, File, Nbytes, Repeat, check_common, names, numbers, on_ranks
 from gondwana_bench.panels import Panels
+from gondwana_bench.processes import bench_command
 from gondwana_bench.rows import check_names
 
-TIME_IS_UP = 124
+if TYPE_CHECKING:
+    from gondwana.memory.cuda_kind import CudaKind
+
 CASE_SECONDS, KINDS_SECONDS = 8.0, 45.0
 """Seconds of the budget that must be left to begin one more case of the sweeps, and the panels of the memories."""
 
@@ -74,7 +78,9 @@ def gpu(
 
     The results are compared with runs of known results and with the host; the exit status is 0 only if all were right.
     """
+    import gondwana as gw
     from gondwana_bench.gpu import sweeps
+    from gondwana_bench.gpu.devices import describe
 
     check_common(batch, file)
     wanted = names(panels) or list(PANELS)
@@ -82,7 +88,10 @@ def gpu(
     cells = numbers("--sizes", sizes) or list(sweeps.SIZES)
     types = names(dtypes) or list(sweeps.DTYPES)
     sweeps.check(cells, types)
-    run = _Run(cells, types, repeat, batch, quick, budget, file)
+    end = float("inf") if budget is None else time.monotonic() + budget
+    kind = gw.cuda(0)
+    report = Panels("gpu", file, describe(kind.device))
+    run = _Run(cells, types, {"repeat": repeat, "batch_seconds": batch}, quick, end, kind, report)
     for name in wanted:
         run.panel(name)
     run.report.finish(complete=not run.report.notes and not run.report.failures)
@@ -90,27 +99,17 @@ def gpu(
         raise typer.Exit(1)
 
 
+@dataclass
 class _Run:
-    """One run of `gondwana bench gpu`."""
+    """One run of `gondwana bench gpu`; it begins nothing that would end after `end`."""
 
-    def __init__(
-        self,
-        cells: list[int],
-        dtypes: list[str],
-        repeat: int,
-        batch: float,
-        quick: bool,
-        budget: float | None,
-        file: Path | None,
-    ) -> None:
-        import gondwana as gw
-        from gondwana_bench.gpu.devices import describe
-
-        self.cells, self.dtypes, self.quick = cells, dtypes, quick
-        self.timing: dict[str, Any] = {"repeat": repeat, "batch_seconds": batch}
-        self._end = float("inf") if budget is None else time.monotonic() + budget
-        self.kind = gw.cuda(0)
-        self.report = Panels("gpu", file, describe(self.kind.device))
+    cells: list[int]
+    dtypes: list[str]
+    timing: dict[str, Any]
+    quick: bool
+    end: float
+    kind: CudaKind
+    report: Panels
 
     def panel(self, name: str) -> None:
         """Measure a panel. A failure is recorded, and the other panels are still measured."""
@@ -155,32 +154,24 @@ class _Run:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "kinds.json"
             words = ["--json", str(file), *(["--quick"] if self.quick else [])]
-            status = _bench("kinds", words, self._left())
+            sys.stdout.flush()
+            try:
+                status = subprocess.run(bench_command("kinds", *words), timeout=min(self._left(), 3600.0)).returncode
+                if status:
+                    self.report.fail(f"the memories of two ranks: status {status}")
+            except subprocess.TimeoutExpired:
+                self.report.note("left out some of the memories of two ranks: no time is left")
             if file.exists():
                 self.report.panels |= json.loads(file.read_text())["panels"]
-        if status == TIME_IS_UP:
-            self.report.note("left out some of the memories of two ranks: no time is left")
-        elif status:
-            self.report.fail(f"the memories of two ranks: status {status}")
 
     def _left(self) -> float:
-        return self._end - time.monotonic()
+        return self.end - time.monotonic()
 
     def _in_time(self, what: str) -> bool:
         if self._left() >= CASE_SECONDS:
             return True
         self.report.note(f"left out {what}: no time is left")
         return False
-
-
-def _bench(name: str, words: list[str], limit: float) -> int:
-    """Run another benchmark and return its status."""
-    command = [sys.executable, "-P", "-m", "gondwana.cli.main", "bench", name, *words]
-    sys.stdout.flush()
-    try:
-        return subprocess.run(command, timeout=min(limit, 3600.0)).returncode
-    except subprocess.TimeoutExpired:
-        return TIME_IS_UP
 
 
 PANELS: dict[str, Callable[[_Run], None]] = {

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
-from gondwana.results import write_text
 from gondwana_bench.cli.bench import options
 from gondwana_bench.panels import Panels
 from gondwana_bench.rows import Row
@@ -60,27 +58,18 @@ def _variants(
     """Run the variants, and show and record their panels."""
     from gondwana_bench import build
     from gondwana_bench.heat import regularity as bench
-    from gondwana_bench.processes import Command
 
     edges = sizes or list(bench.SIZES)
     bench.check(edges, ranks, steps)
     build.command()
-    started = launch.command(ranks, ["-P", "-m", "gondwana_bench.heat.job"], threads=1)
-    command = Command(started.argv, started.environment())
+    command = options.job(ranks, "heat.job")
     measured: dict[int, list[Job]] = {}
     for size in edges:
-
-        def runs(size: int = size) -> Iterator[Job]:
-            for number in range(jobs):
-                yield bench.run(size, command, steps, number)
-
-        measured[size] = report.run(runs(), jobs, f"{size}^3")
+        runs = (bench.run(size, command, steps, number) for number in range(jobs))
+        measured[size] = report.run(runs, jobs, f"{size}^3")
         report.put(f"{size}^3 cells a rank", bench.COLUMNS, bench.rows(size, ranks, measured[size]))
         report.write()
-    if table is not None:
-        write_text(table, bench.as_csv(measured), f"--csv {table}")
-    if plot is not None:
-        bench.draw(measured, str(plot))
+    options.write_besides(bench, measured, plot, table)
 
 
 def _beside(report: Panels, sizes: list[int], ranks: int, program: Path, repeat: int, mpirun: str | None) -> None:
@@ -95,7 +84,7 @@ def _beside(report: Panels, sizes: list[int], ranks: int, program: Path, repeat:
         for edge in sizes or against.EDGES:
             words = against.options_of(edge)
             ours = Command(our_command(ranks, "heat", *words), os.environ)
-            theirs = Command(*options.official(mpirun, ranks, [str(program.resolve()), *words], {}))
+            theirs = options.official(mpirun, ranks, [str(program.resolve()), *words])
             yield from against.measure(edge, ranks, ours, theirs, repeat)
 
     report.add("against", against.COLUMNS, rows(), len(sizes or against.EDGES))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,7 @@ from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana_bench.cli.bench.options import Mpirun, Repeat, Sizes, counts, numbers, official, reporting
 from gondwana_bench.panels import Panels
-
-if TYPE_CHECKING:
-    from gondwana_bench.hpcg import Command
+from gondwana_bench.processes import Command
 
 
 @reporting

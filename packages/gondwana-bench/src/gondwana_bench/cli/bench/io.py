@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from gondwana.cli import launch
 from gondwana.cli.numbers import whole
-from gondwana.results import write_text
-from gondwana_bench.cli.bench.options import rank_counts, reporting
+from gondwana_bench.cli.bench.options import job, rank_counts, reporting, write_besides
 from gondwana_bench.panels import Panels
 
 
@@ -34,18 +32,13 @@ def io(
     """
     from gondwana.io import adios
     from gondwana_bench.io import bandwidth as bench
-    from gondwana_bench.processes import Command
 
     version = adios.version()
     wanted = rank_counts(ranks or bench.RANKS)
     bench.check(size, steps, max(wanted), folder)
     report.note(f"adios2 {version}")
-    started = {number: launch.command(number, ["-P", "-m", "gondwana_bench.io.job"], threads=1) for number in wanted}
-    commands = {number: Command(command.argv, command.environment()) for number, command in started.items()}
+    commands = {number: job(number, "io.job") for number in wanted}
     measured = report.run(bench.measure(commands, size, steps, folder.resolve(), jobs), jobs * len(commands), "io")
     rows = bench.rows(measured)
     report.put(f"{steps} steps of {size}^3 cells a rank", bench.COLUMNS, rows)
-    if table is not None:
-        write_text(table, bench.as_csv(rows), f"--csv {table}")
-    if plot is not None:
-        bench.draw(rows, str(plot))
+    write_besides(bench, rows, plot, table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -103,7 +104,6 @@ def _beside(
     """Run the official programs and ours in turns."""
     from gondwana_bench.messages import official as bench
     from gondwana_bench.messages.osu import SIZES
-    from gondwana_bench.processes import Command
 
     programs = bench.find(folder, tests)
     launch.command(ranks, [], threads=1)  # refuses what this machine cannot start
@@ -113,7 +113,7 @@ def _beside(
         programs,
         nbytes,
         ranks,
-        lambda count, words: Command(*options.official(mpirun, count, words)),
+        partial(options.official, mpirun),
         lambda: options.rows_on_ranks(ranks, "messages.osu", tests=tests, sizes=sizes, repeat=1),
         repeat,
     )

@@ -49,13 +49,12 @@ def npb(
     check_names("--benchmarks", wanted, BENCHMARKS)
     on = sorted(set(counts(ranks)))
     letters = names(classes) or list(DEFAULT_CLASSES)
-    programs: Mapping[tuple[str, str], Path | None] = dict.fromkeys(
-        (name, letter) for name in wanted for letter in letters
-    )
-    if against is not None:
-        programs = find(against, wanted, letters, all_=classes is not None)
+    programs: Mapping[tuple[str, str], Path | None]
     if against is None:
+        programs = dict.fromkeys((name, letter) for name in wanted for letter in letters)
         report.note("no official programs to compare with: --against names a folder of them")
+    else:
+        programs = find(against, wanted, letters, all_=classes is not None)
     cases = [
         _case(report, name, letter, count, path, every=variants)
         for (name, letter), path in programs.items()

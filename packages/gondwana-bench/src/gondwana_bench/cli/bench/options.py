@@ -23,6 +23,7 @@ from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
 from gondwana_bench.panels import Panels
+from gondwana_bench.processes import Command, result
 from gondwana_bench.rows import Row
 
 Sizes: TypeAlias = Annotated[str | None, typer.Option(metavar="N,N,...", help="Cells a side of the cube.")]
@@ -96,6 +97,23 @@ def check_files(**files: Path | None) -> None:
             check_writable(path, f"--{option} {path}")
 
 
+def write_besides(bench: Any, found: Any, plot: Path | None, table: Path | None) -> None:
+    """Write what options name besides the report. Local.
+
+    Args:
+        bench: module that draws what was found, and returns it as CSV.
+        found: what the module takes.
+        plot: the picture; None: none.
+        table: the CSV; None: none.
+    """
+    from gondwana.results import write_text
+
+    if table is not None:
+        write_text(table, bench.as_csv(found), f"--csv {table}")
+    if plot is not None:
+        bench.draw(found, str(plot))
+
+
 def finish(report: Panels) -> None:
     """Write a report of which everything was measured; end with status 1 if anything is not right. Local."""
     report.finish()
@@ -121,17 +139,21 @@ def reporting(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def on_team(
-    module: str, *, rounds: int = 20, seconds: float = 0.02
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    module: str, *, rounds: int = 20, seconds: float = 0.02, nodes: bool = True
+) -> Callable[[Callable[..., dict[str, Any] | None]], Callable[..., None]]:
     """Return what makes a command of a function that only declares what is particular to a benchmark of ranks. Local.
 
+    The function returns its options for the benchmark; None: they are lists of numbers. The module has the usual
+    numbers of each list as a constant, and a check of ranks and lists.
+
     Args:
-        module: of the benchmark; see `checked_on_ranks`.
+        module: of `gondwana_bench`; see `on_ranks`.
         rounds: of `--repeat`, if it is not given.
         seconds: of `--batch`, if it is not given.
+        nodes: whether there is an option for the ranks of a node.
     """
 
-    def add(declared: Callable[..., None]) -> Callable[..., None]:
+    def add(declared: Callable[..., dict[str, Any] | None]) -> Callable[..., None]:
         def start(
             *,
             ranks: Ranks = 2,
@@ -139,21 +161,40 @@ def on_team(
             repeat: Repeat = rounds,
             batch: Batch = seconds,
             file: File = None,
-            **lists: str | None,
+            **given: Any,
         ) -> None:
-            benchmark = importlib.import_module(f"gondwana_bench.{module}")
-            checked_on_ranks(benchmark, ranks, ranks_per_node, repeat, batch, file, **lists)
+            from gondwana_bench import build
 
-        return with_options(declared, start)
+            check_common(batch, file)
+            build.command()
+            options = declared(**given)
+            if options is None:
+                bench = importlib.import_module(f"gondwana_bench.{module}")
+                usual = {name: list(getattr(bench, name.upper())) for name in given}
+                options = {name: numbers(f"--{name}", text) or usual[name] for name, text in given.items()}
+                bench.check(ranks, *options.values())
+            options |= {"repeat": repeat, "batch_seconds": batch}
+            on_ranks(ranks, module, ranks_per_node=ranks_per_node, file=file, **options)
+
+        return with_options(declared, start, without=() if nodes else ("ranks_per_node",))
 
     return add
 
 
-def with_options(command: Callable[..., None], wrapper: Callable[..., None], given: int = 0) -> Callable[..., None]:
-    """Return a wrapper with the name and the options of a command, but for those that it gives, and then its own."""
+def with_options(
+    command: Callable[..., Any], wrapper: Callable[..., None], given: int = 0, without: Sequence[str] = ()
+) -> Callable[..., None]:
+    """Return a wrapper with the name and the options of a command, but for those that it gives, and then its own.
+
+    Args:
+        command: has options.
+        wrapper: has more.
+        given: how many of the arguments of the command the wrapper gives.
+        without: options of the wrapper that are left out.
+    """
     own, added = (inspect.signature(function, eval_str=True) for function in (command, wrapper))
     parameters = [*own.parameters.values()][given:]
-    parameters += [one for one in added.parameters.values() if one.kind is one.KEYWORD_ONLY]
+    parameters += [one for one in added.parameters.values() if one.kind is one.KEYWORD_ONLY and one.name not in without]
     functools.update_wrapper(wrapper, command)
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     keywords = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters]
@@ -178,33 +219,6 @@ def on_ranks(
     launch.become(launch.command(ranks, words, threads=1, ranks_per_node=ranks_per_node))
 
 
-def checked_on_ranks(
-    bench: Any, ranks: int, per_node: int | None, repeat: int, batch: float, file: Path | None, **lists: str | None
-) -> NoReturn:
-    """Check the options of a benchmark, and start its ranks. Local.
-
-    Args:
-        bench: module with a check of ranks and lists, and with the usual numbers of each list as a constant.
-        ranks: how many.
-        per_node: as `ranks_per_node` of `launch.command`.
-        repeat: rounds.
-        batch: seconds of a sample.
-        file: where the report goes.
-        lists: numbers as an option gives them, by its name.
-    """
-    from gondwana_bench import build
-
-    check_common(batch, file)
-    build.command()
-    options: dict[str, Any] = {
-        name: numbers(f"--{name}", text) or list(getattr(bench, name.upper())) for name, text in lists.items()
-    }
-    bench.check(ranks, *options.values())
-    options |= {"repeat": repeat, "batch_seconds": batch}
-    module = bench.__name__.removeprefix("gondwana_bench.")
-    on_ranks(ranks, module, ranks_per_node=per_node, file=file, **options)
-
-
 def rows_on_ranks(ranks: int, module: str, *, ranks_per_node: int | None = None, **options: object) -> list[Row]:
     """Run a benchmark's ranks to their end and return the rows of its report. Local.
 
@@ -217,27 +231,37 @@ def rows_on_ranks(ranks: int, module: str, *, ranks_per_node: int | None = None,
     Raises:
         UsageError: the job failed.
     """
-    from gondwana.results import read
-    from gondwana_bench.processes import last_words, run
-
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.json"
         options |= {"file": str(file), "command": sys.argv}
-        words = ["-P", "-m", f"gondwana_bench.{module}", json.dumps(options)]
-        command = launch.command(ranks, words, threads=1, ranks_per_node=ranks_per_node)
-        done = run(command.argv, command.environment())
-        if not file.exists():
-            raise UsageError(
-                f"the job of {ranks} ranks ended with status {done.returncode}: {last_words(done.stdout, done.stderr)}"
-            )
-        [rows] = read(file)[0]["panels"].values()
+        argv, variables = job(ranks, module, json.dumps(options), ranks_per_node=ranks_per_node)
+        [rows] = result(f"the job of {ranks} ranks", argv, file, variables)["panels"].values()
         found: list[Row] = rows
         return found
 
 
+def job(ranks: int, module: str, *words: str, ranks_per_node: int | None = None) -> Command:
+    """Return the command that runs a module of ours on ranks of one thread. Local.
+
+    Args:
+        ranks: how many.
+        module: of `gondwana_bench`, with a part that runs as a program.
+        words: for it.
+        ranks_per_node: as of `launch.command`.
+    """
+    argv = ["-P", "-m", f"gondwana_bench.{module}", *words]
+    command = launch.command(ranks, argv, threads=1, ranks_per_node=ranks_per_node)
+    return Command(command.argv, command.environment())
+
+
 def official(
-    mpirun: str | None, ranks: int, words: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})
-) -> tuple[list[str], dict[str, str]]:
+    mpirun: str | None,
+    ranks: int,
+    words: Sequence[str],
+    variables: Mapping[str, str] = MappingProxyType({}),
+    *,
+    oversubscribe: bool = False,
+) -> Command:
     """Return the command and the environment that start a user's program, one thread a rank. Local.
 
     Args:
@@ -245,13 +269,14 @@ def official(
         ranks: how many.
         words: of the program.
         variables: for the program, besides.
+        oversubscribe: as of `launch.native`.
     """
     if mpirun is None:
-        command = launch.native(ranks, words, variables)
-        return list(command.argv), command.environment()
+        command = launch.native(ranks, words, variables, oversubscribe=oversubscribe)
+        return Command(command.argv, command.environment())
     counted = mpirun if "{ranks}" in mpirun else f"{mpirun} -n {{ranks}}"
     argv = [*shlex.split(counted.replace("{ranks}", str(ranks))), *words]
-    return argv, {**os.environ, **launch.as_root(), "OMP_NUM_THREADS": "1", **variables}
+    return Command(argv, {**os.environ, **launch.as_root(), "OMP_NUM_THREADS": "1", **variables})
 
 
 def counts(text: str) -> list[int]:
@@ -285,6 +310,18 @@ def rank_counts(text: str, ranks_per_node: int | None = None) -> list[int]:
 def names(text: str | None) -> list[str]:
     """Return the items that an option lists. Local."""
     return [] if text is None else text.split(",")
+
+
+def chosen(option: str, text: str | None, legal: Sequence[str]) -> list[str]:
+    """Return the names that an option lists, each once; all that are legal without it. Local.
+
+    Raises:
+        UsageError: there is another one among them.
+    """
+    found = list(dict.fromkeys(name.strip() for name in names(text))) or list(legal)
+    if not set(found) <= set(legal):
+        raise UsageError(f"{option} {text}: legal are {', '.join(legal)}, with commas between")
+    return found
 
 
 def case_names(texts: list[str] | None) -> list[str] | None:

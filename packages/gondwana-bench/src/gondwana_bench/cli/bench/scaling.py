@@ -11,8 +11,7 @@ import typer
 from gondwana.cli.numbers import whole
 from gondwana.cli.programs import program
 from gondwana.errors import UsageError
-from gondwana.results import write_text
-from gondwana_bench.cli.bench.options import names, rank_counts, reporting
+from gondwana_bench.cli.bench.options import chosen, rank_counts, reporting, write_besides
 from gondwana_bench.panels import Panels
 
 if TYPE_CHECKING:
@@ -63,10 +62,7 @@ def scaling(
                 report.put(f"{application.name}, {of_kind}", bench.COLUMNS, bench.rows(of_kind, runs))
             report.write()
     found = [row for rows in report.panels.values() for row in rows]
-    if table is not None:
-        write_text(table, bench.as_csv(found), f"--csv {table}")
-    if plot is not None:
-        bench.draw(found, str(plot))
+    write_besides(bench, found, plot, table)
 
 
 _Given = tuple[int | None, int | None, str | None]
@@ -81,24 +77,22 @@ def _applications(apps: list[str] | None, kind: str | None, given: _Given) -> li
     """
     from gondwana_bench.scaling.applications import APPLICATIONS, CLASSES, KINDS
 
-    chosen = list(dict.fromkeys(apps or APPLICATIONS))
-    for name in chosen:
+    wanted = list(dict.fromkeys(apps or APPLICATIONS))
+    for name in wanted:
         if name not in APPLICATIONS:
             raise UsageError(f"bench scaling {name}: legal are {', '.join(APPLICATIONS)}")
-    kinds = list(dict.fromkeys(part.strip() for part in names(kind))) or list(KINDS)
-    if not set(kinds) <= set(KINDS):
-        raise UsageError(f"--kind {kind}: legal are {', '.join(KINDS)}, with commas between")
+    kinds = chosen("--kind", kind, KINDS)
     size, steps, letter = given
     if letter is not None and (len(letter) != 1 or letter not in CLASSES):
         raise UsageError(f"--class {letter}: legal are {', '.join(CLASSES)}")
-    of = [APPLICATIONS[name] for name in chosen]
+    of = [APPLICATIONS[name] for name in wanted]
     for option, value, used in (
         ("--size", size, any(application.edges for application in of)),
         ("--steps", steps, any(application.steps for application in of)),
         ("--class", letter, any(application.edges is None for application in of)),
     ):
         if value is not None and not used:
-            raise UsageError(f"{option} {value}: {', '.join(chosen)} has no such option; leave it out")
+            raise UsageError(f"{option} {value}: {', '.join(wanted)} has no such option; leave it out")
     found = [(application, [name for name in kinds if name in application.kinds]) for application in of]
     without = [application.name for application, own in found if not own]
     if apps and without:

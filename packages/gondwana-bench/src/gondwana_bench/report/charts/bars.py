@@ -56,10 +56,9 @@ def ratio_chart(title: str, bars: Sequence[Bar], axis: str) -> Markup | None:
     bottom = len(kept) * ROW + 2
     parts = [
         *frame.ticks_below(scale, scale.ticks(), two_digits, 0, bottom),
+        *(_ratio(bar, scale, number * ROW) for number, bar in enumerate(kept)),
+        frame.text((LEFT + RIGHT) / 2, bottom + 28, axis, "middle", "label"),
     ]
-    for number, bar in enumerate(kept):
-        parts.append(_ratio(bar, scale, number * ROW))
-    parts.append(frame.text((LEFT + RIGHT) / 2, bottom + 28, axis, "middle", "label"))
     return frame.drawing(title, bottom + 34, parts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gondwana_bench.report import scales
 from gondwana_bench.report.charts import frame
@@ -89,14 +89,12 @@ def curve_chart(title: str, drawn: Sequence[Curve], x: Axis, y: Axis) -> Markup 
 
 def _placed(curve: Curve, x: Axis, y: Axis) -> tuple[Dot, ...]:
     """The points that have a place on the axes, without the ends of intervals that have none, from left to right."""
+
+    def end(value: float | None) -> float | None:
+        return value if drawable(value, log=y.log) else None
+
     return tuple(
-        Dot(
-            dot.x,
-            dot.y,
-            dot.low if drawable(dot.low, log=y.log) else None,
-            dot.high if drawable(dot.high, log=y.log) else None,
-            dot.hollow,
-        )
+        replace(dot, low=end(dot.low), high=end(dot.high))
         for dot in sorted(curve.dots, key=lambda dot: dot.x)
         if drawable(dot.x, log=x.log) and drawable(dot.y, log=y.log)
     )

@@ -1,12 +1,7 @@
-"""Time steps of sweeps on several ranks, beside a program with Numba and mpi4py as a user writes it by hand.
-
-gondwana run -n 2 -t 1 tests/support/by_hand.py --sizes 256 --json by-hand.json
-"""
+"""Time steps of sweeps on several ranks, beside a program with Numba and mpi4py as a user writes it by hand."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,15 +15,16 @@ from gondwana.teams import mpi
 from gondwana_bench import stencil
 from gondwana_bench.measure import Variant, interleave, timed
 from gondwana_bench.panels import measure_on_ranks
-from gondwana_bench.rows import Row
+from gondwana_bench.rows import Row, beside_c, check_names, check_ranks, columns
 
 KERNELS = ("sweep7", "sweep7_pair", "gray_scott", "gray_scott_pair")
-RATES = ("ns_per_cell", "gb_per_s")
-COLUMNS = {
-    "kernel": "kernel", "size": "side", "ranks": "ranks", "ns_per_cell": "ns/cell", "gb_per_s": "GB/s",
-    "rival": "rival", "rival_ns_per_cell": "ns/cell", "ratio": "theirs/ours (95 %)", "ratio_of_best": "of best",
-    "verified": "same",
-}  # fmt: skip
+SIZES = (256,)
+TOLERANCE = 1e-12
+"""Relative: the two compilers may order and fuse the operations of a cell differently."""
+COLUMNS = columns(
+    "kernel size ranks ns_per_cell gb_per_s rival rival_ns_per_cell ratio ratio_of_best verified",
+    size="side", rival_ns_per_cell="ns/cell", verified="same",
+)  # fmt: skip
 
 
 def check(ranks: int, kernels: Sequence[str], sizes: Sequence[int]) -> None:
@@ -37,23 +33,20 @@ def check(ranks: int, kernels: Sequence[str], sizes: Sequence[int]) -> None:
     Raises:
         UsageError: names the option, what was given and what is legal.
     """
-    for name in set(kernels) - set(KERNELS):
-        raise UsageError(f"--kernels {name}: legal are {', '.join(KERNELS)}")
+    check_ranks(ranks, "each sends planes to others; give at least 2, or leave it out")
+    check_names("--kernels", kernels, KERNELS)
     if min(sizes) < 4 * ranks:
         raise UsageError(f"--sizes {min(sizes)}: give at least {4 * ranks} for {ranks} ranks, which divide one axis")
 
 
-def measure(
-    team: Team, kernels: Sequence[str], sizes: Sequence[int], *, repeat: int = 20, batch_seconds: float = 0.02
-) -> Iterator[Row]:
+def measure(team: Team, kernels: Sequence[str] = KERNELS, sizes: Sequence[int] = SIZES, **timing: Any) -> Iterator[Row]:
     """Measure steps of a periodic cube of doubles, of which each rank has a slab. Collective over team.
 
     Args:
-        team: MPI ranks, of one thread each.
+        team: at least two MPI ranks, of one thread each.
         kernels: of `KERNELS`; a pair is two steps, which are one sweep of ours.
         sizes: cells a side of the cube.
-        repeat: rounds; each times ours and theirs once.
-        batch_seconds: length of one sample [s].
+        timing: of `measure.interleave`.
 
     Returns:
         The same rows on every rank, as those of `stencil.measure`, with another rival.
@@ -62,26 +55,22 @@ def measure(
     for size in sizes:
         for name in kernels:
             case = stencil.CASES[name]
-            ours, theirs = _Ours(team, case, size), _ByHand(team.comm, case, size)
+            ours, theirs = Ours(team, case, size), ByHand(team.comm, case, size)
             start = [np.random.default_rng(team.rank).random(ours.cells[0].shape) for _ in ours.cells]
             variants = {"ours": _restarted(ours, start), "c": _restarted(theirs, start)}
             for variant in variants.values():
                 variant(2)
             same = all(
-                np.allclose(mine, other, 1e-12, 0.0) for mine, other in zip(ours.cells, theirs.cells, strict=True)
+                np.allclose(mine, other, TOLERANCE, 0.0) for mine, other in zip(ours.cells, theirs.cells, strict=True)
             )
-            samples = interleave(variants, repeat=repeat, batch_seconds=batch_seconds, team=team)
+            samples = interleave(variants, team=team, **timing)
             verified = all(team.allgather(same))
-            yield _row(stencil.row_of(name, size, "float64", team.size, samples, verified=verified))
+            compared = beside_c(samples, verified, "rival_", **stencil.figures_of(name, size, "float64"))
+            case_of = {"kernel": name, "size": size, "dtype": "float64", "ranks": team.size}
+            yield {"rival": "Numba, mpi4py", **case_of, **compared}
 
 
-def _row(row: Row) -> Row:
-    """The row of a benchmark of threads beside C, with ranks for threads and its rival for C."""
-    names = {"threads": "ranks", "c_seconds": "rival_seconds", **{f"c_{key}": f"rival_{key}" for key in RATES}}
-    return {"rival": "Numba, mpi4py", **{names.get(key, key): value for key, value in row.items()}}
-
-
-def _restarted(program: _Ours | _ByHand, start: list[NDArray[np.float64]]) -> Variant:
+def _restarted(program: Ours | ByHand, start: list[NDArray[np.float64]]) -> Variant:
     """Each sample begins with the same values: after thousands of steps some would be subnormal, and slow."""
 
     def variant(calls: int) -> float:
@@ -92,8 +81,14 @@ def _restarted(program: _Ours | _ByHand, start: list[NDArray[np.float64]]) -> Va
     return variant
 
 
-class _Ours:
-    """The arrays before and behind a step, which change places, and the step as in the README."""
+class Ours:
+    """The arrays before and behind a step, which change places, and the step as in the README. Collective over team.
+
+    Args:
+        team: MPI ranks, of which each has a slab.
+        case: what a step does; a pair is two steps.
+        size: cells a side of the cube.
+    """
 
     def __init__(self, team: Team, case: stencil.Case, size: int) -> None:
         options: Any = {"ghost": case.steps, "periodic": True, "grid": (team.size, 1, 1), "team": team}
@@ -109,10 +104,11 @@ class _Ours:
 
     @property
     def cells(self) -> list[NDArray[np.float64]]:
-        """Of the fields that the next step reads."""
+        """The cells of the fields that the next step reads."""
         return [field.local.restrict(field.owned).numpy() for field in self.fields[0]]
 
     def step(self) -> None:
+        """Do a step, or a pair of them. Collective over team."""
         ghosts = exchange(*self.fields[0], corners=self._pair)
         inner, rest = self._sweeps[0]
         if not self._pair:
@@ -123,8 +119,14 @@ class _Ours:
         self._sweeps.reverse()
 
 
-class _ByHand:
-    """The same with NumPy's arrays: ghosts travel while the planes that need none are computed."""
+class ByHand:
+    """The same with NumPy's arrays: ghosts travel while the planes that need none are computed. Collective over comm.
+
+    Args:
+        comm: communicator of mpi4py.
+        case: what a step does; a pair is two steps.
+        size: cells a side of the cube.
+    """
 
     def __init__(self, comm: Any, case: stencil.Case, size: int) -> None:
         planes = size // comm.size + (comm.rank < size % comm.size)
@@ -135,10 +137,11 @@ class _ByHand:
 
     @property
     def cells(self) -> list[NDArray[np.float64]]:
-        """Of the fields that the next step reads."""
+        """The cells of the fields that the next step reads."""
         return [field[1:-1, 1:-1, 1:-1] for field in self.fields[0]]
 
     def step(self) -> None:
+        """Do a step, or a pair of them. Collective over comm."""
         for _ in range(self._case.steps):
             old, new = self.fields
             requests = [request for field in old for request in self._start(field)]
@@ -161,7 +164,6 @@ def _numba_sweeps() -> tuple[Any, Any]:
     """The sweeps of one field and of two, over the planes from `first` up to `end`."""
     import numba
 
-    @numba.njit
     def sweep7(first: Any, end: Any, out: Any, a: Any, c0: Any, c1: Any) -> None:
         for i in range(first, end):
             for j in range(1, a.shape[1] - 1):
@@ -169,12 +171,12 @@ def _numba_sweeps() -> tuple[Any, Any]:
                     faces = a[i - 1, j, k] + a[i + 1, j, k] + a[i, j - 1, k] + a[i, j + 1, k]
                     out[i, j, k] = c0 * a[i, j, k] + c1 * (faces + a[i, j, k - 1] + a[i, j, k + 1])
 
-    @numba.njit
-    def laplacian(a: Any, i: Any, j: Any, k: Any) -> Any:
+    def around(a: Any, i: Any, j: Any, k: Any) -> Any:
         faces = a[i - 1, j, k] + a[i + 1, j, k] + a[i, j - 1, k] + a[i, j + 1, k] + a[i, j, k - 1] + a[i, j, k + 1]
         return (faces - 6.0 * a[i, j, k]) * (1.0 / 6.0)
 
-    @numba.njit
+    laplacian = numba.njit(around)
+
     def gray_scott(
         first: Any, end: Any, u_new: Any, v_new: Any, u: Any, v: Any, du: Any, dv: Any, feed: Any, kill: Any, dt: Any
     ) -> None:
@@ -186,20 +188,8 @@ def _numba_sweeps() -> tuple[Any, Any]:
                     u_new[i, j, k] = here + dt * (du * laplacian(u, i, j, k) - reaction + feed * (1.0 - here))
                     v_new[i, j, k] = there + dt * (dv * laplacian(v, i, j, k) + reaction - (feed + kill) * there)
 
-    return sweep7, gray_scott
-
-
-def main() -> int:
-    """Read the options and measure. Collective over the world."""
-    parser = argparse.ArgumentParser(description="Time steps on several ranks, beside Numba and mpi4py by hand.")
-    parser.add_argument("--kernels", type=lambda text: text.split(","), default=KERNELS)
-    parser.add_argument("--sizes", type=lambda text: [int(part) for part in text.split(",")], default=[256])
-    parser.add_argument("--repeat", type=int, default=20)
-    parser.add_argument("--json", dest="file")
-    options = vars(parser.parse_args())
-    sys.argv[1:] = [json.dumps({**options, "command": list(sys.argv)})]
-    return measure_on_ranks("stencil", COLUMNS, measure)
+    return numba.njit(sweep7), numba.njit(gray_scott)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(measure_on_ranks("stencil", COLUMNS, measure))
