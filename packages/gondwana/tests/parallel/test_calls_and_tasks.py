@@ -47,10 +47,12 @@ def test_collectives_between_nodes(program: str, name: str) -> None:
     checks.run(program, name)
 
 
-@pytest.mark.ranks(1, 2, 3, 4, timeout=TIMEOUT)
+@pytest.mark.ranks(1, 2, 3, 4, 6, timeout=TIMEOUT)
 @TWO_NODES
 @TWO_PER_NODE
 @pytest.mark.ranks(3, ranks_per_node=1, timeout=TIMEOUT)
+@pytest.mark.ranks(6, ranks_per_node=2, timeout=TIMEOUT)
+@pytest.mark.ranks(3, ranks_per_node=1, python=jobs.MPICH_PYTHON, id="mpich", timeout=TIMEOUT)
 @checks.checks("sum_checks")
 def test_sums(program: str, name: str) -> None:
     checks.run(program, name)

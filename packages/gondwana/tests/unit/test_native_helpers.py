@@ -21,8 +21,8 @@ def helpers() -> list[tuple[str, str, int]]:
     for file in sorted(FOLDER.rglob("*.py")):
         text = file.read_text()
         [module] = re.findall(r'^_MODULE = "(gondwana\.[\w.]+_native)"', text, re.MULTILINE) or [""]
-        for given, name, count in re.findall(r'\bNative\(("[\w.]+"|_MODULE), "(\w+)", (\d+)', text):
-            found.append((module if given == "_MODULE" else given.strip('"'), name, int(count)))
+        for given, name, count in re.findall(r'\b(?:Native\(("[\w.]+"|_MODULE), |_native\()"(\w+)", (\d+)', text):
+            found.append((module if given in ("_MODULE", "") else given.strip('"'), name, int(count)))
         for name, count in re.findall(r'\brings\.native\("(\w+)", (\d+)', text):
             found.append(("gondwana.calls.rings_native", name, int(count)))
     return sorted(set(found))

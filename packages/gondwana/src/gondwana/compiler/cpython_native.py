@@ -59,6 +59,8 @@ tuple_item = _of_c("PyTuple_GetItem", types.int64, types.int64, types.int64)
 """`tuple_item(items, index)`: return an item of a tuple, borrowed."""
 tuple_size = _of_c("PyTuple_Size", types.int64, types.int64)
 """`tuple_size(items)`: return the length of a tuple, -1 with an exception if `items` is not a tuple."""
+new_bytes = _of_c("PyBytes_FromStringAndSize", types.int64, types.int64, types.int64)
+"""`new_bytes(address, size)`: return a new bytes object of those at an address, 0 for bytes that are to be written."""
 new_tuple = _of_c("PyTuple_New", types.int64, types.int64)
 """`new_tuple(size)`: return a new tuple, whose items must be set."""
 set_tuple_item = _of_c("PyTuple_SetItem", types.none, types.int64, types.int64, types.int64)
@@ -91,6 +93,10 @@ decref = _of_c("Py_DecRef", types.none, types.int64)
 """`decref(value)`: give a reference to an object back."""
 raise_bad_argument = _of_c("PyErr_BadArgument", types.none)
 """`raise_bad_argument()`: raise TypeError: the machine code does not take this argument."""
+allocate = _of_c("PyMem_RawMalloc", types.int64, types.int64)
+"""`allocate(nbytes)`: return where so many bytes are, of memory that is not Python's. Needs no GIL."""
+release = _of_c("PyMem_RawFree", types.none, types.int64)
+"""`release(address)`: give such memory back. Needs no GIL."""
 clear_exception = _of_c("PyErr_Clear", types.none)
 """`clear_exception()`: forget the exception that there is."""
 

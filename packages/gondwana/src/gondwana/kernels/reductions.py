@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args, overload
 
@@ -168,7 +169,7 @@ def _fold(op: str, numbers: list[Any]) -> Any:
         word = np.uint64(words.sum() if op == "sum" else words.prod())
         return word if unsigned else int(word.astype(np.int64))
     if op == "sum":
-        return sum(numbers)
+        return functools.reduce(operator.add, numbers, 0)  # in their order: Python's own `sum` of floats has another
     if op == "prod":
         return math.prod(numbers)
     if not numbers:

@@ -10,9 +10,8 @@ from gondwana.runtime import collector, exits, later, tracing
 from gondwana.runtime.watching import watchdog
 
 OF_TEAMS = (
-    "gondwana.transfer.messages.verbs:attach",
     "gondwana.transfer.collectives.on_node:share",
-    "gondwana.transfer.collectives.between_nodes:attach",
+    "gondwana.transfer.messages.direct:attach",
 )
 """Functions of the upper rooms that every rank of a new team calls with it, in this order; they may be collective."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,21 +21,42 @@ It takes one to three steps of the network, where a barrier before the blocking 
 bytes the time of the barrier no longer counts, and MPI has better algorithms for its blocking forms.
 """
 
-
-MOST_GATHERED, MOST_GATHERING = 16384, 16
-"""Between nodes, contributions to a sum of up to so many bytes in all are gathered on all ranks, up to so many."""
+LARGEST_FOLDED, MOST_FOLDED, MOST_FOLDING = 64 * 1024, 384 * 1024, 16
+"""Contributions to a sum are combined in the order of the ranks if each has at most so many bytes, and all together,
+and between nodes if they are also of at most so many ranks. MPI combines the others, in an order of its own."""
 
 ROOM = 504
 FIRST = struct.Struct(f"q{ROOM}s")
-"""The first message of bytes of any length: their length, and those of them that it has room for."""
+"""The first message of an object between nodes: the length of its bytes, and those of them that it has room for."""
 
 
-class OnNode(Protocol):
+def folds(ranks: int, nbytes: int, share_memory: bool) -> bool:
+    """Return whether contributions of so many bytes each are combined in the order of the ranks. Local.
+
+    Through memory if all ranks share some; else each rank that gets the result gathers the contributions of all.
+    """
+    return ranks > 1 and ranks * nbytes <= MOST_FOLDED and (share_memory or ranks <= MOST_FOLDING)
+
+
+class Quick(Protocol):
+    """Collectives of few bytes without the requests of mpi4py.
+
+    Each of them returns False, and does nothing, if it is left to others; perhaps not the same on all ranks.
+    """
+
+    def fill(self, buffer: np.ndarray[Any, Any], root: int) -> bool:
+        """Fill an array with that of ``root``. Collective over team. Blocking."""
+
+    def combine(self, send: Any, recv: Any, op: Op) -> bool:
+        """Combine arrays by elements. Collective over team. Blocking."""
+
+
+class OnNode(Quick, Protocol):
     """What a team has whose ranks are all on one node: collectives of few bytes without MPI.
 
     Attributes:
-        address: of the memory that its ranks share, for compiled code.
-        largest: contributions of up to so many bytes do without MPI.
+        address: Address of the memory that its ranks share, for compiled code.
+        largest: Bytes of the largest array that is broadcast through it.
     """
 
     address: int
@@ -46,39 +68,21 @@ class OnNode(Protocol):
     def bcast(self, buffer: np.ndarray[Any, Any], root: int) -> None:
         """Fill a contiguous buffer that fits with that of ``root``. Collective over team. Blocking."""
 
-    def fill(self, buffer: np.ndarray[Any, Any], root: int) -> bool:
-        """Do as `bcast` with any array, or return False: what fits is for `bcast`. Collective over team. Blocking."""
+    def fold(self, send: np.ndarray[Any, Any], recv: np.ndarray[Any, Any] | None, op: Op) -> None:
+        """Combine contiguous buffers in the order of the ranks where there is a `recv`. Collective. Blocking."""
 
-    def combine(self, send: Any, recv: Any, op: Op) -> bool:
-        """Combine arrays by elements, or return False: `allreduce` or MPI must. Collective over team. Blocking."""
-
-    def allreduce(self, send: Any, recv: Any, op: object) -> bool:
-        """Combine contiguous buffers by elements, or return False: MPI must. Collective over team. Blocking."""
-
-    def bcast_bytes(self, data: bytes, root: int) -> tuple[int, bytes]:
-        """Return the `FIRST` of the bytes of ``root``. Collective over team. Blocking."""
-
-    def allgather_bytes(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Return the `FIRST` of the bytes of every rank. Collective over team. Blocking."""
+    def bring(self, data: bytes, root: int | None) -> tuple[Sequence[bytes], list[int] | None]:
+        """Return the bytes of a root or of all ranks, and their lengths if those are not all. Collective. Blocking."""
 
 
-class BetweenNodes(Protocol):
-    """What a team has whose ranks share no memory: MPI's collectives of few bytes by machine code.
-
-    Each of them returns False, and does nothing, if that is left to mpi4py; perhaps not the same on all ranks.
-    """
+class BetweenNodes(Quick, Protocol):
+    """What a team has whose ranks share no memory: MPI's collectives of few bytes by machine code."""
 
     def barrier(self) -> bool:
-        """Wait until all ranks have come. Collective over team. Blocking; user-level progress."""
-
-    def fill(self, buffer: np.ndarray[Any, Any], root: int) -> bool:
-        """Fill an array with that of ``root``. Collective over team. Blocking."""
+        """Wait until all ranks have come, or return False. Collective over team. Blocking; user-level progress."""
 
     def gather(self, part: np.ndarray[Any, Any], whole: np.ndarray[Any, Any]) -> bool:
-        """Gather equal parts on all ranks. Collective over team. Blocking."""
-
-    def combine(self, send: np.ndarray[Any, Any], recv: np.ndarray[Any, Any], op: Op) -> bool:
-        """Combine arrays by elements. Collective over team. Blocking."""
+        """Gather equal parts on all ranks, or return False. Collective over team. Blocking."""
 
 
 @each_method("collective")

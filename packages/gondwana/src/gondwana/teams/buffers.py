@@ -88,20 +88,6 @@ def as_operand(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarr
     return message
 
 
-def are_plain(send: Any, recv: Any) -> bool:
-    """Return whether two buffers are contiguous arrays of one size and of a dtype that MPI has, the second writable."""
-    return (
-        type(send) is np.ndarray
-        and type(recv) is np.ndarray
-        and (dtype := send.dtype) is recv.dtype
-        and send.size == recv.size
-        and dtype.char in _MPI_DTYPES
-        and dtype.isnative
-        and send.flags.c_contiguous
-        and recv.flags.carray
-    )
-
-
 def is_in_place(buffer: Any) -> bool:
     """Return whether ``buffer`` is the constant IN_PLACE, ours or mpi4py's. Local."""
     return isinstance(buffer, InPlace) or type(buffer).__name__ == "InPlaceType"

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from gondwana.runtime import progress
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
-from gondwana.teams.blocking import MOST_GATHERED, MOST_GATHERING
+from gondwana.teams.blocking import folds
 from gondwana.teams.buffers import (
     Buffer,
     VectorBuffer,
-    are_plain,
     as_buffer,
     as_contribution,
     as_message,
@@ -31,15 +31,18 @@ from gondwana.teams.object_collectives import ObjectCollectives
 from gondwana.teams.ops import (
     IN_PLACE,
     SUM,
-    UFUNCS,
     InPlace,
     Op,
     Operation,
     fold,
     is_defined_by_user,
+    is_folded,
     operation_on,
 )
-from gondwana.teams.request import Request
+from gondwana.teams.request import Request, complete
+
+_GATHERING = {"Reduce": "Igather", "Allreduce": "Iallgather", "Reduce_scatter_block": "Ialltoall"}
+"""MPI's collectives that bring the contributions to reductions where they are combined."""
 
 _UNKNOWN = 0
 """Stands for the bytes of a rank where the ranks do not know each other's, so that all must take the same way."""
@@ -50,7 +53,12 @@ class Collectives(ObjectCollectives):
     """Collective operations under mpi4py's names: lower case for Python objects, upper case for buffers.
 
     Objects travel by pickling; arrays are refused there. Buffers are contiguous arrays, or anything with the buffer
-    protocol; both sides must have the same dtype and sizes that fit, which is checked before anything is sent.
+    protocol; both sides must have the same dtype and sizes that fit, which is checked before anything is sent. They may
+    share memory: what is received is that of buffers which do not.
+
+    Reductions combine integers and real numbers, and add complex ones, in the order of the ranks, so that all spellings
+    of a sum give the same bits in every run: of up to 64 KiB a rank and 384 KiB in all, on one node and from up to 16
+    ranks of several. MPI combines more, and all else, in an order of its own.
 
     Elements are sent and combined in the order of their indices, the last one fastest (C's), whatever the memory order:
     ranks need not agree on one. An array in Fortran's order is copied before or after. One that consists of parts for
@@ -71,8 +79,7 @@ class Collectives(ObjectCollectives):
 
     def Bcast(self, buf: Buffer, root: int = 0) -> None:
         """Fill ``buf`` on every rank with that of ``root``. Collective over team. Blocking."""
-        on_node = self.on_node
-        direct = on_node or self.between_nodes
+        on_node, direct = self.on_node, self.on_node or self.between_nodes
         if direct is not None and type(buf) is ndarray and direct.fill(buf, root):
             return
         buffer = as_message(staged(buf, load=self.rank == root), "buf", writable=self.rank != root)
@@ -95,11 +102,7 @@ class Collectives(ObjectCollectives):
         """
         self._check_root(root)
         send, recv, operation = self._reduction("Reduce", op, sendbuf, recvbuf if self.rank == root else None)
-        native = self._combining(operation, send, recv)
-        for piece in self._pieces(send, recv):
-            sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
-            self._perform("Reduce", _nbytes(send, recv), sent, received, native, root)
-        deliver(recv)
+        self._combine("Reduce", send, recv, operation, root)
 
     def Allreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> None:
         """Combine all ``sendbuf`` element by element in every ``recvbuf``. Collective over team. Blocking.
@@ -109,42 +112,13 @@ class Collectives(ObjectCollectives):
             recvbuf: room for as many elements.
             op: the operation: ``gw.MAX``, ``"max"`` or mpi4py's ``MPI.MAX``.
         """
-        on_node, given = self.on_node, recvbuf if sendbuf is IN_PLACE else sendbuf
-        direct = on_node or self.between_nodes  # short cuts: what follows each of them takes as long as all of it
-        if direct is not None and type(op) is Op and type(recvbuf) is type(given) is ndarray:
-            if direct.combine(given, recvbuf, op):
+        direct = self.on_node or self.between_nodes
+        if direct is not None and type(op) is Op:  # a short cut: what follows takes as long as all of it
+            given = recvbuf if sendbuf is IN_PLACE else sendbuf
+            if type(recvbuf) is type(given) is ndarray and direct.combine(given, recvbuf, op):
                 return
-            if on_node is not None and are_plain(given, recvbuf):
-                if on_node.allreduce(given, recvbuf, op):
-                    return
-                if recvbuf.size < mpi.LARGE_BLOCK:
-                    native = mpi.operation(recvbuf.dtype.char, op)
-                    on_node.barrier()
-                    self.comm.Allreduce(mpi.module().IN_PLACE if sendbuf is IN_PLACE else sendbuf, recvbuf, native)
-                    return
         send, recv, operation = self._reduction("Allreduce", op, sendbuf, recvbuf)
-        contribution = recv if send is IN_PLACE else send
-        if on_node is None or not on_node.allreduce(contribution, recv, operation):
-            if self._is_gathered(recv, operation):
-                self._combine_gathered(contribution, recv, operation)
-            else:
-                self._combine_by_mpi(send, recv, operation)
-        deliver(recv)
-
-    def _combine_by_mpi(self, send: Any, recv: np.ndarray[Any, Any], op: Any) -> None:
-        for piece in self._pieces(send, recv):
-            sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
-            self._perform("Allreduce", recv.nbytes, sent, received, self._combining(op, recv))
-
-    def _is_gathered(self, recv: np.ndarray[Any, Any], op: Any) -> bool:
-        few = self.size * recv.nbytes <= MOST_GATHERED and 1 < self.size <= MOST_GATHERING
-        return few and self.on_node is None and type(op) is Op and op in UFUNCS
-
-    def _combine_gathered(self, send: np.ndarray[Any, Any], recv: np.ndarray[Any, Any], op: Op) -> None:
-        """Gather few contributions on all ranks, in one step of the network, and combine them in their order."""
-        parts = np.empty((self.size, send.size), send.dtype)
-        self._perform("Allgather", send.nbytes, send, parts)
-        fold(list(parts), recv.reshape(-1), op)
+        self._combine("Allreduce", send, recv, operation)
 
     def Reduce_scatter_block(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> None:
         """Combine all ``sendbuf`` element by element, and leave part r of the result on rank r. Collective over team.
@@ -168,12 +142,46 @@ class Collectives(ObjectCollectives):
         whole = recv if in_place else send
         if whole.size % self.size:
             raise ValueError(f"a buffer of {whole.size} elements has no equal parts for {self.size} ranks")
-        if whole.size <= mpi.largest_count(self.comm):
-            given = self._native(send), recv, self._combining(operation, send, recv)
+        part = recv.reshape(-1)[: whole.size // self.size]
+        if self.on_node is not None and whole.nbytes <= self.on_node.largest and self._is_folded(part, operation):
+            total = np.empty((self.size, part.size), part.dtype)
+            self.on_node.fold(whole, total, operation)
+            part[...] = total[self.rank]
+        elif self._is_folded(part, operation):
+            self._complete_folding("Reduce_scatter_block", whole, part, operation)
+        elif whole.size <= mpi.largest_count(self.comm):
+            given = self._native(send), recv, mpi.reduction(self.comm, part.dtype, operation)
             self._perform("Reduce_scatter_block", whole.nbytes, *given)
         else:
             self._reduce_parts(whole, recv, op, in_place=in_place)
         deliver(recv)
+
+    def _combine(self, collective: str, send: Any, recv: Any, op: Any, *root: int) -> None:
+        """Combine buffers: through memory, gathered or by MPI, which is the same on all ranks."""
+        given = recv if send is IN_PLACE else send
+        if not self._is_folded(given, op):
+            native = mpi.reduction(self.comm, given.dtype, op)
+            for piece in self._pieces(given):
+                sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
+                self._perform(collective, given.nbytes, sent, received, native, *root)
+        elif self.on_node is not None and (not root or given.nbytes <= self.on_node.largest):
+            self.on_node.fold(given, recv, op)
+        else:
+            self._complete_folding(collective, given, recv, op, *root)
+        deliver(recv)
+
+    def _is_folded(self, part: np.ndarray[Any, Any], op: Any) -> bool:
+        return folds(self.size, part.nbytes, self.on_node is not None) and is_folded(part.dtype, op)
+
+    def _complete_folding(self, *arguments: Any) -> None:
+        progress.refuse_in_callback("a collective")
+        complete(self._gather_and_fold(*arguments), "a collective")
+
+    def _gather_and_fold(self, collective: str, given: Any, recv: Any, op: Op, *root: int) -> Any:
+        """Start to gather contributions where they are combined; return a handle of MPI's form."""
+        parts = None if recv is None else np.empty((self.size, recv.size), recv.dtype)
+        handle = getattr(self.comm, _GATHERING[collective])(given, parts, *root)
+        return handle if parts is None else _Folding(handle, parts, recv, op)
 
     def _reduce_parts(
         self, whole: np.ndarray[Any, Any], recv: np.ndarray[Any, Any], op: Operation, *, in_place: bool
@@ -225,6 +233,7 @@ class Collectives(ObjectCollectives):
         send = as_buffer(staged(sendbuf), "sendbuf")
         recv = self._vector(staged_parts(recvbuf), "recvbuf", send) if self.rank == root else None
         received = None if recv is None else mpi.flat(self.comm, *recv)
+        send = send if recv is None else _apart(send, recv[0])
         self._perform("Gatherv", _UNKNOWN, mpi.flat(self.comm, send), received, root)
         deliver(recv)
 
@@ -238,7 +247,7 @@ class Collectives(ObjectCollectives):
         send = as_buffer(staged(sendbuf), "sendbuf")
         recv = self._vector(staged_parts(recvbuf), "recvbuf", send)
         nbytes = send.itemsize * sum(recv[1]) // self.size
-        self._perform("Allgatherv", nbytes, mpi.flat(self.comm, send), mpi.flat(self.comm, *recv))
+        self._perform("Allgatherv", nbytes, mpi.flat(self.comm, _apart(send, recv[0])), mpi.flat(self.comm, *recv))
         deliver(recv)
 
     def Scatterv(self, sendbuf: VectorBuffer | None, recvbuf: Buffer, root: int = 0) -> None:
@@ -252,7 +261,7 @@ class Collectives(ObjectCollectives):
         self._check_root(root)
         recv = as_buffer(staged(recvbuf), "recvbuf", writable=True)
         send = self._vector(staged_parts(sendbuf), "sendbuf", recv) if self.rank == root else None
-        sent = None if send is None else mpi.flat(self.comm, *send)
+        sent = None if send is None else mpi.flat(self.comm, _apart(send[0], recv), send[1])
         self._perform("Scatterv", _UNKNOWN, sent, mpi.flat(self.comm, recv), root)
         deliver(recv)
 
@@ -266,7 +275,8 @@ class Collectives(ObjectCollectives):
         sendbuf, recvbuf = staged_parts(sendbuf), staged_parts(recvbuf)
         recv = as_buffer(recvbuf[0], "recvbuf", writable=True)
         send, received = self._vector(sendbuf, "sendbuf", recv), self._vector(recvbuf, "recvbuf", recv)
-        self._perform("Alltoallv", _UNKNOWN, mpi.flat(self.comm, *send), mpi.flat(self.comm, *received))
+        sent = mpi.flat(self.comm, _apart(send[0], recv), send[1])
+        self._perform("Alltoallv", _UNKNOWN, sent, mpi.flat(self.comm, *received))
         deliver(received)
 
     # -- buffers, non-blocking -----------------------------------------------------------------------------------
@@ -283,17 +293,24 @@ class Collectives(ObjectCollectives):
 
     def Ireduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Operation = SUM, root: int = 0) -> Request:
         """Start ``Reduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
-        send, recv, operation = self._reduction("Ireduce", op, sendbuf, recvbuf if self.rank == root else None)
-        self._refuse_large(send, recv)
-        handle = self.comm.Ireduce(self._native(send), recv, self._combining(operation, send, recv), root)
-        return Request(delivering(handle, recv), recvbuf if self.rank == root else None, (send, recv))
+        self._check_root(root)
+        result = recvbuf if self.rank == root else None
+        return self._start_combining("Reduce", self._reduction("Ireduce", op, sendbuf, result), result, root)
 
     def Iallreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> Request:
         """Start ``Allreduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
-        send, recv, operation = self._reduction("Iallreduce", op, sendbuf, recvbuf)
-        self._refuse_large(send, recv)
-        handle = self.comm.Iallreduce(self._native(send), recv, self._combining(operation, send, recv))
-        return Request(delivering(handle, recv), recvbuf, (send, recv))
+        return self._start_combining("Allreduce", self._reduction("Iallreduce", op, sendbuf, recvbuf), recvbuf)
+
+    def _start_combining(self, collective: str, reduction: tuple[Any, Any, Any], result: Any, *root: int) -> Request:
+        send, recv, op = reduction
+        given = recv if send is IN_PLACE else send
+        if self._is_folded(given, op):
+            handle = self._gather_and_fold(collective, given, recv, op, *root)
+        else:
+            self._refuse_large(given)
+            start = getattr(self.comm, "I" + collective.lower())
+            handle = start(self._native(send), recv, mpi.reduction(self.comm, given.dtype, op), *root)
+        return Request(delivering(handle, recv), result, (send, recv))
 
     def Igather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None = None, root: int = 0) -> Request:
         """Start ``Gather``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
@@ -329,11 +346,6 @@ class Collectives(ObjectCollectives):
             return mpi.message(self.comm, buffer)
         return mpi.in_place(self.comm) if buffer is IN_PLACE else buffer
 
-    def _combining(self, op: Operation, *buffers: Any) -> Any:
-        """What combines the elements of buffers, of which some may be in place or none of this rank's."""
-        dtype = next(buffer.dtype for buffer in buffers if isinstance(buffer, np.ndarray))
-        return mpi.reduction(self.comm, dtype, op)
-
     def _reduction(
         self, call: str, op: Operation, sendbuf: Any, recvbuf: Any, *, divided: bool = False
     ) -> tuple[Any, Any, Any]:
@@ -343,6 +355,7 @@ class Collectives(ObjectCollectives):
         recvbuf = staged(recvbuf, load=in_place, whole=not (divided and in_place))
         send = IN_PLACE if in_place else as_operand(sendbuf, "sendbuf")
         recv = None if recvbuf is None else as_operand(recvbuf, "recvbuf", writable=True)
+        send = _apart(send, recv)
         _check_pair(recv, send, self.size if divided else 1)
         if is_defined_by_user(op):
             return send, recv, op
@@ -351,17 +364,15 @@ class Collectives(ObjectCollectives):
             raise ValueError("sendbuf is IN_PLACE, which only the root may give: the others send an array of their own")
         return send, recv, operation_on(elements.dtype, op, call)
 
-    def _refuse_large(self, *buffers: Any) -> None:
+    def _refuse_large(self, buffer: np.ndarray[Any, Any]) -> None:
         largest = mpi.largest_count(self.comm)
-        for buffer in buffers:
-            if isinstance(buffer, np.ndarray) and buffer.size > largest:
-                raise ValueError(f"{buffer.size} elements: a non-blocking reduction takes at most {largest}; split it")
+        if buffer.size > largest:
+            raise ValueError(f"{buffer.size} elements: a non-blocking reduction takes at most {largest}; split it")
 
-    def _pieces(self, *buffers: Any) -> list[slice | None]:
-        size = max(buffer.size for buffer in buffers if isinstance(buffer, np.ndarray))
-        if size <= mpi.largest_count(self.comm):
+    def _pieces(self, buffer: np.ndarray[Any, Any]) -> list[slice | None]:
+        if buffer.size <= mpi.largest_count(self.comm):
             return [None]
-        return [slice(begin, begin + mpi.LARGE_BLOCK) for begin in range(0, size, mpi.LARGE_BLOCK)]
+        return [slice(begin, begin + mpi.LARGE_BLOCK) for begin in range(0, buffer.size, mpi.LARGE_BLOCK)]
 
     def _gathering(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, Any]:
         send = as_contribution(staged(sendbuf), "sendbuf")
@@ -369,7 +380,7 @@ class Collectives(ObjectCollectives):
             return self._native(send), None
         recv = as_message(staged(recvbuf, load=send is IN_PLACE, whole=False), "recvbuf", writable=True)
         _check_pair(send, recv, self.size)
-        return self._native(send), mpi.message(self.comm, recv, self.size)
+        return self._native(_apart(send, recv)), mpi.message(self.comm, recv, self.size)
 
     def _scattering(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, Any]:
         recv = as_contribution(staged(recvbuf, load=False), "recvbuf", writable=True)
@@ -377,7 +388,7 @@ class Collectives(ObjectCollectives):
             return None, self._native(recv)
         send = as_message(staged(sendbuf, whole=False), "sendbuf")
         _check_pair(recv, send, self.size)
-        return mpi.message(self.comm, send, self.size), self._native(recv)
+        return mpi.message(self.comm, _apart(send, recv), self.size), self._native(recv)
 
     def _exchanging(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, Any]:
         send = as_contribution(staged(sendbuf, whole=False), "sendbuf")
@@ -388,6 +399,7 @@ class Collectives(ObjectCollectives):
                 f"a buffer of {recv.size} elements has no equal parts for {self.size} ranks: "
                 f"give a multiple of {self.size} elements, or use Alltoallv"
             )
+        send = _apart(send, recv)
         whole = mpi.message(self.comm, send, self.size) if isinstance(send, np.ndarray) else self._native(send)
         return whole, mpi.message(self.comm, recv, self.size)
 
@@ -414,6 +426,13 @@ class Collectives(ObjectCollectives):
         return buffer, counts
 
 
+def _apart(send: Any, recv: Any) -> Any:
+    """Return what is sent, or a copy of it if what is received comes into the same memory."""
+    if isinstance(send, np.ndarray) and isinstance(recv, np.ndarray) and np.may_share_memory(send, recv):
+        return send.copy()
+    return send
+
+
 def _check_pair(part: Any, whole: Any, parts: int) -> None:
     """Check that ``whole`` has the dtype of ``part`` and room for ``parts`` of it."""
     if not isinstance(part, np.ndarray) or not isinstance(whole, np.ndarray):
@@ -427,8 +446,20 @@ def _check_pair(part: Any, whole: Any, parts: int) -> None:
         )
 
 
-def _nbytes(send: Any, recv: Any) -> int:
-    return int((send if isinstance(send, np.ndarray) else recv).nbytes)
+class _Folding:
+    """A request of MPI that gathers contributions, which are combined in the order of the ranks when it is complete."""
+
+    def __init__(self, handle: Any, parts: np.ndarray[Any, Any], total: np.ndarray[Any, Any], op: Op) -> None:
+        self._handle = handle
+        self._parts = list(parts)
+        self._total, self._op = total.reshape(-1), op
+
+    def Test(self) -> bool:
+        """Return whether the result is there."""
+        if self._parts and self._handle.Test():
+            fold(self._parts, self._total, self._op)
+            self._parts = []
+        return not self._parts
 
 
 def _cut(part: Any, piece: slice | None) -> Any:

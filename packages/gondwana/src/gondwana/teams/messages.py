@@ -44,16 +44,18 @@ DONE = 0
 """What machine code returns of a message that is complete."""
 UNFIT = -(2**41)
 """What machine code returns of an array or a rank that it leaves to mpi4py."""
+NOT_YET = -(2**42)
+"""What machine code returns if no message has come."""
 ANY = -(2**40)
 """What machine code is given as the rank to receive from where any will do."""
 
 
-Start: TypeAlias = Callable[[int, int, int, int], int]
+Start: TypeAlias = Callable[[int, int, int, Any], Any]
 """Machine code that starts a message: see `Direct`."""
 
 
 class Direct(Protocol):
-    """What a team of MPI ranks has: blocking messages of arrays by machine code.
+    """What a team of MPI ranks has: blocking messages by machine code.
 
     Attributes:
         block: the address of what machine code needs to know of the team.
@@ -61,7 +63,10 @@ class Direct(Protocol):
         send: takes the block, the address of an array (its `id`), a rank and a tag; returns `DONE` if the message has
             been sent, else what `finish` takes.
         receive: the same.
-        start: the same for a receive that is not waited for: what it returns is for `finish` unless it is `UNFIT`.
+        send_object: takes the block, a rank, a tag and bytes; returns the same as `send`.
+        receive_object: takes the block, a rank, a tag and None; returns bytes, None if mpi4py must receive them, or
+            what `await_object` takes.
+        start: the same as `receive` for one that is not waited for: what it returns is for `finish` unless `UNFIT`.
     """
 
     block: int
@@ -69,6 +74,11 @@ class Direct(Protocol):
     send: Start
     receive: Start
     start: Start
+    send_object: Start
+    receive_object: Start
+
+    def await_object(self, found: Any, rank: int, tag: int) -> Any:
+        """Wait for the bytes of an object, or return None: mpi4py must. Blocking; user-level progress."""
 
     def finish(self, found: int, what: str, *buffers: ndarray[Any, Any]) -> bool:
         """Wait until a message is complete, or return False: it was left to mpi4py. Blocking; user-level progress."""
@@ -88,6 +98,7 @@ class Messages:
     comm: mpi.Communicator
     size: int
     direct: Direct | None = None
+    _pickler: Any
     world_ranks: tuple[int, ...]
 
     @counted("message", _object_route)
@@ -95,6 +106,12 @@ class Messages:
         """Send a Python object to rank ``dest``; it is pickled. Blocking until the object may be changed."""
         if isinstance(obj, ndarray):
             raise TypeError("send pickles Python objects, which is slow for an array: use Send and Recv")
+        direct = self.direct
+        if direct is not None:
+            data = self._pickler.dumps(obj)
+            found = direct.send_object(direct.block, dest, tag, data)
+            if found == DONE or direct.finish(found, "a message to be sent", data):
+                return
         if mpi.is_serial(self.comm):
             self.comm.send(obj, self._partner(dest, "dest"), tag)
         else:
@@ -105,6 +122,14 @@ class Messages:
     @traced("message", "recv")
     def recv(self, source: int | None = None, tag: int | None = None) -> Any:
         """Return an object that ``send`` sent here. Blocking until it has arrived."""
+        direct = self.direct
+        if direct is not None:
+            rank, number = ANY if source is None else source, direct.any_tag if tag is None else tag
+            found = direct.receive_object(direct.block, rank, number, None)
+            if type(found) is int:
+                found = direct.await_object(found, rank, number)
+            if found is not None:
+                return self._pickler.loads(found)
         place = self._from(source, tag)
         if not mpi.is_serial(self.comm):
             progress.wait_until(lambda: self.comm.Iprobe(*place), "a message", for_ranks=True)

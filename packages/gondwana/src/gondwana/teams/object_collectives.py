@@ -1,15 +1,17 @@
 """The collective operations of a team on Python objects, which travel pickled.
 
-The first message of an object has a fixed length: the length of its pickle, and the pickle itself if that is short. So
-one step is enough for most objects, where mpi4py sends the lengths first and then the pickles. Ranks that have the
-first messages of all have all entered the collective: MPI's blocking form, which serves nobody, may bring the rest.
+The first message of an object says how long its pickle is, and has as much of that as there is room for: 8 KiB in the
+memory of a node, else 504 bytes. So one step is enough for most objects, where mpi4py sends the lengths first and then
+the pickles. Ranks that have the first messages of all have all entered the collective: MPI's blocking form, which
+serves nobody, may bring longer ones.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,8 @@ import numpy.typing as npt
 
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
-from gondwana.teams.blocking import FIRST, ROOM, Blocking
+from gondwana.teams.blocking import FIRST, MOST_FOLDING, ROOM, Blocking
 from gondwana.teams.ops import SUM, Combine, function_of
-
-_MOST_RANKS = 32
-"""Ranks that get the pickles of all; in larger teams every rank would read far more than MPI's trees bring it."""
 
 _Bytes = npt.NDArray[np.uint8]
 
@@ -39,10 +38,12 @@ class ObjectCollectives(Blocking):
         if self.rank == root:
             _refuse_array(obj, "bcast")
             data = self._pickler.dumps(obj)
-        nbytes, begin = self._first_from_root(data, root)
-        if nbytes <= ROOM or self.size == 1:
-            return self._pickler.loads(begin)  # which leaves what is behind the pickle
-        return self._pickler.loads(self._all_from_root(data, nbytes, begin, root))
+        (found,), lengths = self._first(data, root)
+        if lengths is not None:
+            everything = np.frombuffer(data, np.uint8) if self.rank == root else np.empty(lengths[0], np.uint8)
+            self._perform("Bcast", everything.nbytes, mpi.message(self.comm, everything), root)
+            found = everything.data
+        return self._pickler.loads(found)  # which leaves what is behind the pickle
 
     def gather(self, obj: Any, root: int = 0) -> list[Any] | None:
         """Return every rank's object in rank order on ``root``, None on the others. Collective over team. Blocking."""
@@ -51,16 +52,15 @@ class ObjectCollectives(Blocking):
         if self._is_large:
             gathered: list[Any] | None = self._by_mpi("gather", obj, root)
             return gathered
-        found = self._from_all(obj)
-        return list(map(self._pickler.loads, found)) if self.rank == root else None
+        found = self._gathered(obj, root)
+        return found if self.rank == root else None
 
     def allgather(self, obj: Any) -> list[Any]:
         """Return every rank's object in rank order, on every rank. Collective over team. Blocking."""
         _refuse_array(obj, "allgather")
         if self._is_large:
-            gathered: list[Any] = self._by_mpi("allgather", obj)
-            return gathered
-        return list(map(self._pickler.loads, self._from_all(obj)))
+            return list(self._by_mpi("allgather", obj))
+        return self._gathered(obj)
 
     def scatter(self, objs: Sequence[Any] | None = None, root: int = 0) -> Any:
         """Return this rank's element of the sequence of ``root``. Collective over team. Blocking.
@@ -71,29 +71,32 @@ class ObjectCollectives(Blocking):
             objs: on ``root``, one object for every rank; ignored on the others.
             root: the rank whose data are scattered.
         """
-        data, parts = b"", None
-        if self.rank == root:
-            parts = self._pickled_for_each(objs, "scatter")
-            data = self._pickler.dumps(parts)
-        nbytes, begin = self._first_from_root(data, root)
-        if nbytes > ROOM and self.size > 1:
-            mine = self._by_mpi("scatter", parts, root)
-        else:
-            mine = self._pickler.loads(begin)[self.rank]
-        return self._pickler.loads(mine)
+        parts = self._pickled_for_each(objs, "scatter") if self.rank == root else []
+        if self._is_large:
+            return self._pickler.loads(self._by_mpi("scatter", parts or None, root))
+        (found,), lengths = self._first(self._joined(parts) if parts else b"", root)
+        begin, end = self._bounds(found)
+        if lengths is None:
+            return self._pickler.loads(found[begin:end])
+        mine = np.empty(end - begin, np.uint8)
+        given = (np.frombuffer(b"".join(parts), np.uint8), list(map(len, parts))) if parts else None
+        self._perform("Scatterv", 0, given, mine, root)
+        return self._pickler.loads(mine.data)
 
     def alltoall(self, objs: Sequence[Any]) -> list[Any]:
         """Send ``objs[r]`` to every rank r; return what every rank sent here. Collective over team. Blocking."""
         parts = self._pickled_for_each(objs, "alltoall")
         if self._is_large:
-            received: list[bytes] = self._by_mpi("alltoall", parts)
-        else:
-            found = self._short_of_all(self._pickler.dumps(parts))
-            if found is None:
-                received = self.comm.alltoall(parts)
-            else:
-                received = [self._pickler.loads(given)[self.rank] for given in found]
-        return list(map(self._pickler.loads, received))
+            return list(map(self._pickler.loads, self._by_mpi("alltoall", parts)))
+        found, lengths = self._first(self._joined(parts))
+        bounds = list(map(self._bounds, found))
+        if lengths is None:
+            return [self._pickler.loads(data[begin:end]) for data, (begin, end) in zip(found, bounds, strict=True)]
+        given = np.frombuffer(b"".join(parts), np.uint8), list(map(len, parts))
+        counts = [end - begin for begin, end in bounds]
+        received = np.empty(sum(counts), np.uint8)
+        self.comm.Alltoallv(given, (received, counts))
+        return list(map(self._pickler.loads, _cut(received, counts)))
 
     def reduce(self, obj: Any, op: Combine = SUM, root: int = 0) -> Any:
         """Return all objects combined with ``op`` on ``root``, None on the others. Collective over team. Blocking.
@@ -104,12 +107,7 @@ class ObjectCollectives(Blocking):
             root: the rank that gets the result.
         """
         self._check_root(root)
-        _refuse_array(obj, "reduce")
-        function = function_of(op, "reduce")
-        if self._is_large:
-            return self._by_mpi("reduce", obj, function, root)
-        found = self._from_all(obj)
-        return self._combined(found, function) if self.rank == root else None
+        return self._folded("reduce", obj, op, self.size, root)
 
     def allreduce(self, obj: Any, op: Combine = SUM) -> Any:
         """Return all ranks' objects combined with ``op``, on every rank. Collective over team. Blocking.
@@ -119,28 +117,24 @@ class ObjectCollectives(Blocking):
             >>> gw.world.allreduce(gw.world.rank, gw.MAX) == gw.world.size - 1
             True
         """
-        _refuse_array(obj, "allreduce")
-        function = function_of(op, "allreduce")
-        if self._is_large:
-            return self._by_mpi("allreduce", obj, function)
-        return self._combined(self._from_all(obj), function)
+        return self._folded("allreduce", obj, op, self.size)
 
     def scan(self, obj: Any, op: Combine = SUM) -> Any:
         """Return the objects of ranks 0 to this one combined with ``op``. Collective over team. Blocking."""
-        _refuse_array(obj, "scan")
-        function = function_of(op, "scan")
-        if self._is_large:
-            return self._by_mpi("scan", obj, function)
-        return self._combined(self._from_all(obj)[: self.rank + 1], function)
+        return self._folded("scan", obj, op, self.rank + 1)
 
     def exscan(self, obj: Any, op: Combine = SUM) -> Any:
         """Return the objects of the ranks before this one combined, None on rank 0. Collective over team. Blocking."""
-        _refuse_array(obj, "exscan")
-        function = function_of(op, "exscan")
+        return self._folded("exscan", obj, op, self.rank)
+
+    def _folded(self, call: str, obj: Any, op: Combine, ranks: int, *root: int) -> Any:
+        """Return the objects of the first ranks combined in their order, None of no ranks or beside the root."""
+        _refuse_array(obj, call)
+        function = function_of(op, call)
         if self._is_large:
-            return self._by_mpi("exscan", obj, function)
-        found = self._from_all(obj)
-        return self._combined(found[: self.rank], function) if self.rank else None
+            return self._by_mpi(call, obj, function, *root)
+        found = self._gathered(obj, *root)[:ranks]
+        return functools.reduce(function, found) if found else None
 
     # -- pickles -------------------------------------------------------------------------------------------------
 
@@ -150,75 +144,63 @@ class ObjectCollectives(Blocking):
 
     @functools.cached_property
     def _is_large(self) -> bool:
-        return self.size > _MOST_RANKS
+        """Whether every rank would read far more, if it got the pickles of all, than MPI's trees bring it."""
+        return self.on_node is None and self.size > MOST_FOLDING
 
     def _by_mpi(self, collective: str, *arguments: Any) -> Any:
         """Let mpi4py do it when all ranks have come."""
         self._arrive()
         return getattr(self.comm, collective)(*arguments)
 
-    def _first_from_root(self, data: bytes, root: int) -> tuple[int, bytes]:
-        """Return the `FIRST` of the bytes of the root."""
-        self._check_root(root)
+    def _first(self, data: bytes, root: int | None = None) -> tuple[Sequence[Any], list[int] | None]:
+        """Return the bytes of all ranks, or of a root, that there is room for; and lengths if any are more."""
+        if root is not None:
+            self._check_root(root)
         if self.size == 1:
             self._arrive()
-            return len(data), data
+            return [data], None
         if self.on_node is not None:
-            return self.on_node.bcast_bytes(data, root)
-        block = _first_of(data)
-        if self.between_nodes is None or not self.between_nodes.fill(block, root):
-            self._perform("Bcast", block.nbytes, block, root)
-        found: tuple[int, bytes] = FIRST.unpack_from(block.data)
-        return found
-
-    def _all_from_root(self, data: bytes, nbytes: int, begin: bytes, root: int) -> bytes | memoryview:
-        """Return so many bytes of the root, of which the first are known."""
-        if self.rank == root:
-            self._bcast_rest(np.frombuffer(data, np.uint8)[ROOM:], root)
-            return data
-        everything = np.empty(nbytes, np.uint8)
-        everything[:ROOM] = np.frombuffer(begin, np.uint8)
-        self._bcast_rest(everything[ROOM:], root)
-        return everything.data
-
-    def _bcast_rest(self, rest: _Bytes, root: int) -> None:
-        if self.on_node is not None and rest.nbytes <= self.on_node.largest:
-            self.on_node.bcast(rest, root)
+            return self.on_node.bring(data, root)
+        block = np.empty(FIRST.size, np.uint8)
+        FIRST.pack_into(block.data, 0, len(data), data)
+        if root is None:
+            blocks: _Bytes = np.empty((self.size, FIRST.size), np.uint8)
+            if self.between_nodes is None or not self.between_nodes.gather(block, blocks):
+                self._perform("Allgather", block.nbytes, block, blocks)
         else:
-            self._perform("Bcast", rest.nbytes, mpi.message(self.comm, rest), root)
+            blocks = block
+            if self.between_nodes is None or not self.between_nodes.fill(block, root):
+                self._perform("Bcast", block.nbytes, block, root)
+        lengths, found = zip(*FIRST.iter_unpack(blocks.data), strict=True)
+        return found, list(lengths) if max(lengths) > ROOM else None
 
-    def _from_all(self, obj: Any) -> list[bytes]:
-        """Return the pickles of the objects of all ranks."""
-        data = self._pickler.dumps(obj)
-        found = self._short_of_all(data)
-        if found is None:
-            found = self.comm.allgather(data)
-        return found
+    def _gathered(self, obj: Any, root: int | None = None) -> list[Any]:
+        """Return the objects of all ranks, on a root alone if there is one."""
+        data, here = self._pickler.dumps(obj), root is None or root == self.rank
+        pickles, lengths = self._first(data)
+        if lengths is not None:
+            everything = np.empty(sum(lengths) if here else 0, np.uint8)
+            mine, room = np.frombuffer(data, np.uint8), (everything, lengths) if here else None
+            if root is None:
+                self.comm.Allgatherv(mine, room)
+            else:
+                self.comm.Gatherv(mine, room, root)
+            pickles = _cut(everything, lengths) if here else []
+        return list(map(self._pickler.loads, pickles)) if here else []
 
-    def _short_of_all(self, data: bytes) -> list[bytes] | None:
-        """Return the bytes of all ranks, and perhaps more behind; None, on all ranks, if those of any are too long."""
-        if self.size == 1:
-            self._arrive()
-            return [data]
-        found = self._first_of_all(data) if self.on_node is None else self.on_node.allgather_bytes(data)
-        for nbytes, _ in found:
-            if nbytes > ROOM:
-                return None
-        return [begin for _, begin in found]  # of pickles, which say where they end
+    @functools.cached_property
+    def _lengths(self) -> struct.Struct:
+        return struct.Struct(f"{self.size}q")
 
-    def _first_of_all(self, data: bytes) -> list[tuple[int, bytes]]:
-        block, blocks = _first_of(data), np.empty((self.size, FIRST.size), np.uint8)
-        if self.between_nodes is None or not self.between_nodes.gather(block, blocks):
-            self._perform("Allgather", block.nbytes, block, blocks)
-        return list(FIRST.iter_unpack(blocks.data))
+    def _joined(self, parts: list[bytes]) -> bytes:
+        """Return bytes that say how long the part for each rank is, and then are the parts."""
+        return self._lengths.pack(*map(len, parts)) + b"".join(parts)
 
-    def _combined(self, pickles: list[bytes], function: Callable[[Any, Any], Any]) -> Any:
-        """Combine objects in pairs, then the results in pairs: mpi4py's order, so floats have the same bits."""
-        objects = list(map(self._pickler.loads, pickles))
-        while len(objects) > 1:
-            pairs = list(itertools.starmap(function, zip(objects[::2], objects[1::2], strict=False)))
-            objects = pairs + objects[2 * len(pairs) :]
-        return objects[0]
+    def _bounds(self, joined: bytes) -> tuple[int, int]:
+        """Return where in `_joined` bytes the part for this rank begins and ends."""
+        lengths = self._lengths.unpack_from(joined)
+        begin = self._lengths.size + sum(lengths[: self.rank])
+        return begin, begin + lengths[self.rank]
 
     def _pickled_for_each(self, objs: Sequence[Any] | None, operation: str) -> list[bytes]:
         if objs is None or len(objs) != self.size:
@@ -229,10 +211,10 @@ class ObjectCollectives(Blocking):
         return list(map(self._pickler.dumps, objs))
 
 
-def _first_of(data: bytes) -> _Bytes:
-    block = np.empty(FIRST.size, np.uint8)
-    FIRST.pack_into(block.data, 0, len(data), data)
-    return block
+def _cut(joined: _Bytes, counts: list[int]) -> list[memoryview]:
+    """Return parts of so many bytes."""
+    ends = list(itertools.accumulate(counts))
+    return [joined[end - count : end].data for count, end in zip(counts, ends, strict=True)]
 
 
 def _refuse_array(obj: Any, operation: str) -> None:

@@ -176,6 +176,15 @@ def operation_on(dtype: np.dtype[Any], op: Operation, call: str) -> Op:
     return found
 
 
+def is_folded(dtype: np.dtype[Any], op: object) -> bool:
+    """Return whether elements of a dtype are combined in the order of the ranks, if they are few. Local.
+
+    The others have no order: logical operations. Or NumPy and compiled code round them differently: products of complex
+    numbers.
+    """
+    return isinstance(op, Op) and op in UFUNCS and dtype.kind in KINDS[op] and (op is not PROD or dtype.kind != "c")
+
+
 def fold(parts: Sequence[np.ndarray[Any, Any]], total: np.ndarray[Any, Any], op: Op) -> None:
     """Combine the contributions of at least two ranks in their order, element by element. Local."""
     function = UFUNCS[op]

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.teams.ops import InPlace
-
 Array = np.ndarray[Any, Any]
 
 
@@ -20,8 +18,13 @@ def _sent(obj: Any) -> Any:
     return pickle.loads(pickle.dumps(obj))
 
 
-def _move(source: Array | InPlace | None, target: Array | None) -> None:
-    if isinstance(source, np.ndarray) and target is not None:
+def _part(buffer: Any) -> Any:
+    """Return the elements that a buffer and their number say."""
+    return buffer[0][: buffer[1][0]] if isinstance(buffer, tuple) else buffer
+
+
+def _move(source: Any, target: Any) -> None:
+    if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
         np.copyto(target.reshape(-1), source.reshape(-1))
 
 
@@ -98,128 +101,43 @@ class SerialComm:
     def Barrier(self) -> None:
         """Do nothing: there is no other rank to wait for."""
 
-    def bcast(self, obj: Any, root: int = 0) -> Any:
+    # -- collectives: what one rank gives comes back to it ------------------------------------------------------------
+
+    def _same(self, obj: Any, *_: Any, **__: Any) -> Any:
         """Return a copy of ``obj``."""
         return _sent(obj)
 
-    def gather(self, obj: Any, root: int = 0) -> list[Any]:
-        """Return ``[obj]``."""
-        return [_sent(obj)]
-
-    def allgather(self, obj: Any) -> list[Any]:
-        """Return ``[obj]``."""
-        return [_sent(obj)]
-
-    def scatter(self, objs: Any, root: int = 0) -> Any:
+    def scatter(self, objs: Any, *_: Any, **__: Any) -> Any:
         """Return the only element of ``objs``."""
         (obj,) = objs
         return _sent(obj)
 
-    def alltoall(self, objs: Any) -> list[Any]:
-        """Return a copy of ``objs``, which has one element."""
-        (obj,) = objs
+    def _list(self, obj: Any, *_: Any, **__: Any) -> list[Any]:
+        """Return ``[obj]``."""
         return [_sent(obj)]
 
-    def reduce(self, obj: Any, op: Any, root: int = 0) -> Any:
-        """Return ``obj``."""
-        return _sent(obj)
+    def _moved(self, send: Any, recv: Any = None, *_: Any, **__: Any) -> None:
+        """Copy ``send`` to ``recv``, each a buffer or a buffer and the number of elements in it."""
+        _move(_part(send), _part(recv))
 
-    def allreduce(self, obj: Any, op: Any) -> Any:
-        """Return ``obj``."""
-        return _sent(obj)
-
-    def scan(self, obj: Any, op: Any) -> Any:
-        """Return ``obj``."""
-        return _sent(obj)
+    def _started(self, send: Any = None, recv: Any = None, *_: Any, **__: Any) -> SerialRequest:
+        """Copy ``send`` to ``recv``."""
+        _move(send, recv)
+        return SerialRequest()
 
     def exscan(self, obj: Any, op: Any) -> None:
         """Return None: there is no rank before this one."""
 
-    def Bcast(self, buf: Array, root: int = 0) -> None:
-        """Leave ``buf`` as it is."""
+    bcast = reduce = allreduce = scan = _same
+    gather = allgather = _list
 
-    def Reduce(self, send: Any, recv: Any, op: Any, root: int = 0) -> None:
-        """Copy ``send`` to ``recv``."""
-        _move(send, recv)
+    def alltoall(self, objs: Any) -> list[Any]:
+        """Return a copy of ``objs``, which has one element."""
+        return [self.scatter(objs)]
 
-    def Allreduce(self, send: Any, recv: Any, op: Any) -> None:
-        """Copy ``send`` to ``recv``."""
-        _move(send, recv)
-
-    def Reduce_scatter_block(self, send: Any, recv: Any, op: Any) -> None:
-        """Copy ``send`` to ``recv``."""
-        _move(send, recv)
-
-    def Gather(self, send: Any, recv: Any, root: int = 0) -> None:
-        """Copy ``send`` to ``recv``."""
-        _move(send, recv)
-
-    def Allgather(self, send: Any, recv: Any) -> None:
-        """Copy ``send`` to ``recv``."""
-        _move(send, recv)
-
-    def Scatter(self, send: Any, recv: Any, root: int = 0) -> None:
-        """Copy ``send`` to ``recv``."""
-        _move(send, recv if isinstance(recv, np.ndarray) else None)
-
-    def Alltoall(self, send: Any, recv: Any) -> None:
-        """Copy ``send`` to ``recv``."""
-        _move(send, recv)
-
-    def Gatherv(self, send: Any, recv: Any, root: int = 0) -> None:
-        """Copy ``send`` to the array in ``recv``."""
-        _move(send, None if recv is None else recv[0][: recv[1][0]])
-
-    def Allgatherv(self, send: Any, recv: Any) -> None:
-        """Copy ``send`` to the array in ``recv``."""
-        _move(send, recv[0][: recv[1][0]])
-
-    def Scatterv(self, send: Any, recv: Any, root: int = 0) -> None:
-        """Copy the array in ``send`` to ``recv``."""
-        if isinstance(recv, np.ndarray):
-            _move(send[0][: send[1][0]], recv)
-
-    def Alltoallv(self, send: Any, recv: Any) -> None:
-        """Copy the array in ``send`` to the array in ``recv``."""
-        _move(send[0][: send[1][0]], recv[0][: recv[1][0]])
-
-    def Ibarrier(self) -> SerialRequest:
-        """Do nothing: there is no other rank to wait for."""
-        return SerialRequest()
-
-    def Ibcast(self, buf: Array, root: int = 0) -> SerialRequest:
-        """Leave ``buf`` as it is."""
-        return SerialRequest()
-
-    def Ireduce(self, send: Any, recv: Any, op: Any, root: int = 0) -> SerialRequest:
-        """Copy ``send`` to ``recv``."""
-        _move(send, recv)
-        return SerialRequest()
-
-    def Iallreduce(self, send: Any, recv: Any, op: Any) -> SerialRequest:
-        """Copy ``send`` to ``recv``."""
-        _move(send, recv)
-        return SerialRequest()
-
-    def Igather(self, send: Any, recv: Any, root: int = 0) -> SerialRequest:
-        """Copy ``send`` to ``recv``."""
-        _move(send, recv)
-        return SerialRequest()
-
-    def Iallgather(self, send: Any, recv: Any) -> SerialRequest:
-        """Copy ``send`` to ``recv``."""
-        _move(send, recv)
-        return SerialRequest()
-
-    def Iscatter(self, send: Any, recv: Any, root: int = 0) -> SerialRequest:
-        """Copy ``send`` to ``recv``."""
-        self.Scatter(send, recv)
-        return SerialRequest()
-
-    def Ialltoall(self, send: Any, recv: Any) -> SerialRequest:
-        """Copy ``send`` to ``recv``."""
-        _move(send, recv)
-        return SerialRequest()
+    Bcast = Reduce = Allreduce = Reduce_scatter_block = Gather = Allgather = Scatter = Alltoall = _moved
+    Gatherv = Allgatherv = Scatterv = Alltoallv = _moved
+    Ibarrier = Ibcast = Ireduce = Iallreduce = Igather = Iallgather = Iscatter = Ialltoall = _started
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send ``obj``, pickled."""

@@ -10,27 +10,28 @@ import contextlib
 import ctypes
 import os
 import platform
+import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler.native import DATA_AT, Native, abi_is_known, pays_off
+from gondwana.compiler.native import BYTES_AT, DATA_AT, Native, abi_is_known, pays_off
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
-from gondwana.teams import MAX, MIN, PROD, SUM, Op, Team, mpi, ops
-from gondwana.teams.blocking import FIRST
-from gondwana.teams.ops import UFUNCS, fold
+from gondwana.teams import MAX, MIN, PROD, SUM, Op, Team, mpi
+from gondwana.teams.ops import UFUNCS, fold, is_folded
 
 LIMIT = 8192
-"""The largest contribution of a rank [bytes]."""
-MOST_READ = 128 * 1024
-"""The most that a rank reads of all contributions to one collective [bytes]; MPI divides more among the ranks."""
+"""The largest contribution of a rank to a collective [bytes]. Longer arrays are combined piece by piece."""
 
 HEAD, WORD = 64, 8
+OBJECT = LIMIT - WORD
+"""The most bytes of an object that go through memory."""
+LENGTH = struct.Struct("q")
 SLOT = -(-(WORD + LIMIT) // HEAD) * HEAD
 """Bytes of the head, of the first word of a slot, and of a slot."""
 
@@ -39,9 +40,11 @@ KIND, NUMBER = 14, 21
 """Where in the word of a slot the kind of the collective and its number begin; below them are its bytes."""
 NBYTES = (1 << KIND) - 1
 
-ELEMENTS = "bhilBHILfd"
+ELEMENTS = "bhilBHILfdgFDG"
 """What allreduces of different elements are told apart by: the characters of their dtypes."""
 ALLGATHER = ALLREDUCE + len(UFUNCS) * len(ELEMENTS)
+BCAST_OBJECT = ALLGATHER + 1
+"""From `ALLGATHER` on, ranks contribute objects: a word with the length of one, and its bytes."""
 
 NUMPY = 0
 """How contributions are combined where machine code does not: after the meeting, by NumPy."""
@@ -66,14 +69,15 @@ _IN_ORDER = platform.machine() in ("x86_64", "AMD64")
 _MODULE = "gondwana.transfer.collectives.on_node_native"
 _advance = Native(_MODULE, "advance", 6, brief=True)
 _meet = Native(_MODULE, "meet", 2, brief=True)
-_combine = Native(_MODULE, "combine", 5, brief=True)
+_combine = Native(_MODULE, "combine", 6, brief=True)
 _fill = Native(_MODULE, "fill", 4, brief=True)
+_bring = Native(_MODULE, "bring", 5, makes_object=True)
 
 _ORDER = list(UFUNCS)
 _NAMES = (
     *("a barrier of {} bytes", "a broadcast of {} bytes"),
     *(f"an allreduce by {op.name.lower()!r} of {{}} bytes of {np.dtype(char)}" for op in UFUNCS for char in ELEMENTS),
-    "an allgather of {} bytes",
+    *("an allgather of objects", "a broadcast of an object"),
 )
 
 
@@ -99,14 +103,15 @@ def kind_of(op: Op, dtype: np.dtype[Any]) -> int:
 _PLANS = {
     (char, op): (kind_of(op, np.dtype(char)) << KIND, _HOW.get((char, op), NUMPY))
     for op in UFUNCS
-    for char in "bhilqBHILQfd"
-    if np.dtype(char).kind in ops.KINDS[op]
+    for char in "bhilqBHILQfdgFDG"
+    if is_folded(np.dtype(char), op)
 }
 """For the dtypes and operations that shared memory has: the kind in the word of a slot, and what combines."""
 
-_PLACES = {op: place for place, op in enumerate(IN_MACHINE_CODE)}
+PLACES = {op: place for place, op in enumerate(IN_MACHINE_CODE)}
 
-_BARRIER, _BCAST, _ALLGATHER = BARRIER << KIND, BCAST << KIND, ALLGATHER << KIND
+_BARRIER, _BCAST = BARRIER << KIND, BCAST << KIND
+_ALLGATHER, _BCAST_OBJECT = ALLGATHER << KIND, BCAST_OBJECT << KIND
 
 _world: Team | None = None
 
@@ -114,24 +119,6 @@ _world: Team | None = None
 def meaning(kind: int, nbytes: int) -> int:
     """Return what the word of a slot says of a collective beside its number: the same on all ranks. Local."""
     return kind << KIND | nbytes
-
-
-def most_of(size: int) -> int:
-    """Return the largest contribution of each of so many ranks to a collective [bytes]. Local."""
-    return min(LIMIT, MOST_READ // size)
-
-
-def can_combine(dtype: np.dtype[Any], op: object) -> bool:
-    """Return whether elements of a dtype are combined by an operation without MPI. Local."""
-    return isinstance(op, Op) and (dtype.char, op) in _PLANS
-
-
-class _Room:
-    """Room for one `FIRST`: as a buffer, and where its address is."""
-
-    def __init__(self) -> None:
-        self._memory = np.empty(FIRST.size, np.uint8)
-        self.view, self.at = self._memory.data, id(self._memory) + DATA_AT
 
 
 class OnNode:
@@ -142,25 +129,21 @@ class OnNode:
         memory: the same for all of them, zero at first: a head and two slots for every rank.
 
     Attributes:
-        address: of the memory, for compiled code.
-        largest: contributions of up to so many bytes go through the memory.
+        address: Address of the memory, for compiled code.
+        largest: Bytes of the largest array that is broadcast through the memory.
     """
 
     def __init__(self, team: Team, memory: npt.NDArray[np.uint8]) -> None:
         self._name, self._rank, self._size = team.name, team.rank, team.size
         self._all_slots = memory[HEAD:].reshape(team.size, 2, SLOT)
         self.address = int(memory.ctypes.data)
-        self._block = np.array([self.address, team.rank, team.size, 0, *_item_sizes()], np.int64)
+        self._block = np.array([self.address, team.rank, team.size, 0, *item_sizes()], np.int64)
         self._own = int(self._block.ctypes.data)
-        self.largest = most_of(team.size)
-        self._busy = self._machine_code = False
+        self.largest = LIMIT
+        self._busy = self._machine_code = self._is_quick = False
         self._advance: Callable[..., int] = self._advance_in_python
         self._meet: Callable[[int, int], int]
-        self._combine: Callable[[int, int, int, int, int], int] = self._load_combine
-        self._fill: Callable[[int, int, int, int], int] = self._load_fill
         self._words = memory.data.cast("q")
-        self._heads = [[self._all_slots[rank, n, WORD:].data for rank in range(team.size)] for n in (0, 1)]
-        self._room = _Room()
         self._entered = 0
         self._count = 0
         self._slots: dict[tuple[np.dtype[Any], int], list[list[npt.NDArray[Any]]]] = {}
@@ -191,9 +174,9 @@ class OnNode:
         Returns:
             False, and nothing is done, if what fits is for `bcast`; perhaps not the same on all ranks.
         """
-        if self._busy or progress.thread.flow.depth:
+        if not self._is_quick or self._busy or progress.thread.flow.depth:
             return False
-        n = self._fill(self._own, id(buffer), root, self._polls)
+        n = _fill.call(self._own, id(buffer), root, self._polls)
         if n == UNFIT:
             return False
         if n < 0:
@@ -202,71 +185,67 @@ class OnNode:
             self._finish(n, _BCAST | buffer.nbytes, source, target, -1 - root)
         return True
 
-    def bcast_bytes(self, data: bytes, root: int) -> tuple[int, bytes]:
-        """Return the `FIRST` of the bytes of ``root``. Collective over team. Blocking."""
-        room = _Room() if self._busy else self._room
-        if self._rank == root:
-            FIRST.pack_into(room.view, 0, len(data), data)
-            self._run(_BCAST | FIRST.size, room.at, 0, -1 - root)
-        else:
-            self._run(_BCAST | FIRST.size, 0, room.at, -1 - root)
-        found: tuple[int, bytes] = FIRST.unpack_from(room.view)
-        return found
+    def bring(self, data: bytes, root: int | None) -> tuple[Sequence[bytes], list[int] | None]:
+        """Return the bytes of a root or of all ranks, and their lengths if those are not all. Collective. Blocking."""
+        what, how, given = (_ALLGATHER, NUMPY, True) if root is None else (_BCAST_OBJECT, -1 - root, root == self._rank)
+        found: Any = UNFIT
+        if self._is_quick and not self._busy and not progress.thread.flow.depth:
+            found = _bring.call(self._own, id(data) + BYTES_AT if given else 0, len(data), how, self._polls)
+            if type(found) is tuple:
+                return found, None
+        if found < 0:
+            mine = np.frombuffer(LENGTH.pack(len(data)) + data[:OBJECT], np.uint8)
+            source = id(mine) + DATA_AT if given else 0
+            found = self._run(what, source, 0, how) if found == UNFIT else self._finish(found, what, source, 0, how)
+        ranks = range(self._size) if root is None else (root,)
+        lengths = [self._words[(self._slot(rank, found) + WORD) // WORD] for rank in ranks]
+        # A slot changes when this rank has entered the next collective.
+        objects = self._all_slots[:, found & 1, 2 * WORD : WORD + LIMIT]
+        heads = [objects[rank, :nbytes].tobytes() for rank, nbytes in zip(ranks, lengths, strict=True)]
+        return heads, lengths if max(lengths) > OBJECT else None
 
-    def allgather_bytes(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Return the `FIRST` of the bytes of every rank. Collective over team. Blocking."""
-        room = _Room() if self._busy else self._room
-        FIRST.pack_into(room.view, 0, len(data), data)
-        n = self._run(_ALLGATHER | FIRST.size, room.at, 0, NUMPY)
-        unpack: Callable[[memoryview], Any] = FIRST.unpack_from
-        return [unpack(head) for head in self._heads[n & 1]]
-
-    def allreduce(self, send: npt.NDArray[Any], recv: npt.NDArray[Any], op: Any) -> bool:
+    def fold(self, send: npt.NDArray[Any], recv: npt.NDArray[Any] | None, op: Op) -> None:
         """Combine contiguous buffers of one size and dtype, element by element. Collective over team. Blocking.
 
-        Contributions are combined in the order of the ranks, on each of them: all get the same bits.
-
-        Returns:
-            False, and nothing is done, if MPI must combine them; the same on all ranks.
+        Contributions are combined in the order of the ranks, on each rank that gives a `recv`: all get the same bits.
         """
-        nbytes = recv.nbytes
-        plan = _PLANS.get((recv.dtype.char, op)) if type(op) is Op and nbytes <= self.largest else None
-        if plan is None:
-            return False
-        kind, how = plan
-        n = self._run(kind | nbytes, id(send) + DATA_AT, id(recv) + DATA_AT, how)
-        if how == NUMPY or not self._machine_code:
+        if send.nbytes <= LIMIT:
+            self._fold_piece(send, recv, op)
+            return
+        given, total, most = send.reshape(-1), None if recv is None else recv.reshape(-1), LIMIT // send.itemsize
+        for first in range(0, given.size, most):
+            piece = slice(first, first + most)
+            self._fold_piece(given[piece], None if total is None else total[piece], op)
+
+    def _fold_piece(self, send: npt.NDArray[Any], recv: npt.NDArray[Any] | None, op: Op) -> None:
+        kind, how = _PLANS[send.dtype.char, op]
+        target = 0 if recv is None else id(recv) + DATA_AT
+        n = self._run(kind | send.nbytes, id(send) + DATA_AT, target, how if target else NUMPY)
+        if recv is not None and (how == NUMPY or not self._machine_code):
             fold(self._contributions(recv.dtype, recv.size)[n & 1], recv.reshape(-1), op)
-        return True
 
     def combine(self, send: npt.NDArray[Any], recv: npt.NDArray[Any], op: Op) -> bool:
-        """Do as `allreduce`, without asking the arrays in Python what they are. Collective over team.
+        """Do as `fold`, without asking the arrays in Python what they are. Collective over team.
 
         Returns:
-            False, and nothing is done, if `allreduce` or MPI must; perhaps not the same on all ranks.
+            False, and nothing is done, if `fold` or MPI must; perhaps not the same on all ranks.
         """
-        place = _PLACES.get(op)
-        if place is None or self._busy or progress.thread.flow.depth:
+        place = PLACES.get(op)
+        if place is None or not self._is_quick or self._busy or progress.thread.flow.depth:
             return False
-        n = self._combine(self._own, place, id(send), id(recv), self._polls)
-        if n == UNFIT:
-            return False
-        if n < 0:
+        at, nbytes = 0, recv.nbytes
+        while (n := _combine.call(self._own, place, id(send), id(recv), at, self._polls)) < 0:
+            at, reason = divmod(-n, 4)
+            if -reason == UNFIT:
+                return False
             kind, how = _PLANS[recv.dtype.char, op]
-            self._finish(n, kind | recv.nbytes, id(send) + DATA_AT, id(recv) + DATA_AT, how)
+            piece = slice(at // recv.itemsize, (at + LIMIT) // recv.itemsize)
+            given, total = send.reshape(-1)[piece], recv.reshape(-1)[piece]
+            self._finish(-reason, kind | total.nbytes, id(given) + DATA_AT, id(total) + DATA_AT, how)
+            at += total.nbytes
+            if at == nbytes:
+                break
         return True
-
-    def _load_combine(self, own: int, place: int, send: int, recv: int, polls: int) -> int:
-        """Leave the first collective, and load machine code for the next if it is used here."""
-        if self._machine_code and abi_is_known():
-            self._combine = _combine.call
-        return UNFIT
-
-    def _load_fill(self, own: int, buffer: int, root: int, polls: int) -> int:
-        """Leave the first collective, and load machine code for the next if it is used here."""
-        if self._machine_code and abi_is_known():
-            self._fill = _fill.call
-        return UNFIT
 
     def _finish(self, n: int, what: int, source: int, target: int, how: int) -> int:
         """Wait with progress for the collective that is not finished, and return its number."""
@@ -318,6 +297,7 @@ class OnNode:
         self._count += 1
         if not _IN_ORDER or pays_off(self._count, _advance, _meet):
             self._machine_code, self._advance, self._meet = True, _advance.call, _meet.call
+            self._is_quick = abi_is_known()
 
     def _advance_in_python(self, own: int, what: int, source: int, target: int, how: int, polls: int) -> int:
         n = self._entered
@@ -327,7 +307,7 @@ class OnNode:
                 return LATE
             slot = self._slot(self._rank, n)
             if source:
-                ctypes.memmove(self.address + slot + WORD, _load(source), what & NBYTES)
+                ctypes.memmove(self.address + slot + WORD, _load(source), _nbytes(what, _load(source)))
             self._words[slot // WORD] = n << NUMBER | what
             self._entered = n
         ranks = (-1 - how,) if how < 0 else range(self._size)
@@ -371,12 +351,17 @@ class OnNode:
         )
 
 
-def _item_sizes() -> list[int]:
+def item_sizes() -> list[int]:
     """The bytes of an element by the number of its dtype, 0 for those that machine code leaves."""
     sizes = [0] * KINDS
     for char in "?bhilqBHILQfdgFDG":
         sizes[np.dtype(char).num] = np.dtype(char).itemsize
     return sizes
+
+
+def _nbytes(what: int, source: int) -> int:
+    """The bytes that a rank contributes to a collective, from those at an address."""
+    return what & NBYTES if what >> KIND < ALLGATHER else WORD + min(_load(source), OBJECT)
 
 
 def _load(address: int) -> int:

@@ -14,13 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.compiler.cpython_native import count_of, dtype_number_of
+from gondwana.compiler.cpython_native import (
+    count_of,
+    data_of,
+    dtype_number_of,
+    integer_object,
+    new_bytes,
+    new_tuple,
+    set_tuple_item,
+)
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_acquire, load_word, move_bytes, pause, sched_yield, store_release
-from gondwana.compiler.native import DATA
 from gondwana.compiler.types.buffers import element, item_size, set_element
-from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM
+from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM, blocking
 from gondwana.transfer.collectives import on_node
+
+folds = inlined(blocking.folds)
 
 _DOUBLE, _FLOAT, _LONG, _LONG_LONG = (np.dtype(char).num for char in "dflq")
 
@@ -67,11 +76,15 @@ def is_the_same(area: int, rank: int, n: int, meaning: int) -> bool:
 
 
 @inlined
-def enter(area: int, rank: int, n: int, meaning: int, source: int) -> None:
-    """Enter collective n with what lies at an address. All ranks have entered the one before."""
+def enter(area: int, rank: int, n: int, meaning: int, source: int, nbytes: int) -> None:
+    """Enter collective n with so many bytes at an address. All ranks have entered the one before."""
     own = slot(area, rank, n)
     if source != 0:
-        move_bytes(own + on_node.WORD, source, meaning & on_node.NBYTES)
+        if meaning >> on_node.KIND < on_node.ALLGATHER:
+            move_bytes(own + on_node.WORD, source, nbytes)
+        else:
+            store_release(own + on_node.WORD, nbytes)
+            move_bytes(own + 2 * on_node.WORD, source, nbytes if nbytes < on_node.OBJECT else on_node.OBJECT)
     store_release(own, n << on_node.NUMBER | meaning)
 
 
@@ -183,23 +196,48 @@ def advance(block: int, meaning: int, source: int, target: int, how: int, polls:
     Returns:
         The number of the collective, `LATE` or `MISMATCH`.
     """
-    return _advance(block, meaning, source, target, how, polls)  # type: ignore[no-any-return]
+    at, nbytes = load_word(source) if source != 0 else 0, meaning & on_node.NBYTES
+    if at != 0 and meaning >> on_node.KIND >= on_node.ALLGATHER:
+        at, nbytes = at + on_node.WORD, load_word(at)
+    result = load_word(target) if target != 0 else 0
+    return _advance(block, meaning, at, nbytes, result, how, polls)  # type: ignore[no-any-return]
+
+
+def bring(block: int, data: int, nbytes: int, how: int, polls: int) -> int:
+    """Bring objects from all ranks, or from a root, where this one contributes bytes at an address, if any.
+
+    Returns:
+        A tuple of bytes objects; or an integer object, as `advance`, if they do not all fit.
+    """
+    kind = on_node.BCAST_OBJECT if how < 0 else on_node.ALLGATHER
+    n = _advance(block, kind << on_node.KIND, data, nbytes, 0, how, polls)
+    first, count = (-1 - how, 1) if how < 0 else (0, load_word(block + _SIZE))
+    place, are_short = slot(load_word(block + _AREA), first, n) + on_node.WORD, n >= 0
+    for rank in range(count if are_short else 0):
+        are_short &= load_word(place + 2 * on_node.SLOT * rank) <= on_node.OBJECT
+    if not are_short:
+        return integer_object(n)  # type: ignore[no-any-return]
+    found = new_tuple(count)
+    for rank in range(count):
+        set_tuple_item(found, rank, new_bytes(place + on_node.WORD, load_word(place)))
+        place += 2 * on_node.SLOT
+    return found  # type: ignore[no-any-return]
 
 
 def meet(block: int, polls: int) -> int:
     """Go on with a barrier: as `advance`."""
-    return _advance(block, on_node.BARRIER << on_node.KIND, 0, 0, on_node.NUMPY, polls)  # type: ignore[no-any-return]
+    return _advance(block, on_node.BARRIER << on_node.KIND, 0, 0, 0, on_node.NUMPY, polls)  # type: ignore[no-any-return]
 
 
 @inlined
-def _advance(block: int, meaning: int, source: int, target: int, how: int, polls: int) -> int:
+def _advance(block: int, meaning: int, source: int, nbytes: int, target: int, how: int, polls: int) -> int:
     area, rank, size = load_word(block + _AREA), load_word(block + _RANK), load_word(block + _SIZE)
     n = load_word(block + _ENTERED)
     if n == 0:
         n = next_collective(area, rank)
         if not _have_entered(area, 0, size, n - 1, polls):
             return on_node.LATE
-        enter(area, rank, n, meaning, load_word(source) if source != 0 else 0)
+        enter(area, rank, n, meaning, source, nbytes)
         store_release(block + _ENTERED, n)
     first, end = (-1 - how, -how) if how < 0 else (0, size)
     if not _have_entered(area, first, end, n, polls):
@@ -208,27 +246,43 @@ def _advance(block: int, meaning: int, source: int, target: int, how: int, polls
     for other in range(first, end):
         if not is_the_same(area, other, n, meaning):
             return on_node.MISMATCH
-    nbytes = meaning & on_node.NBYTES
     if how < 0 and target != 0:
-        move_bytes(load_word(target), slot(area, first, n) + on_node.WORD, nbytes)
+        move_bytes(target, slot(area, first, n) + on_node.WORD, nbytes)
     elif how > 0:
-        fold_as(how, first_part(area, n), 2 * on_node.SLOT, size, load_word(target), nbytes)
+        fold_as(how, first_part(area, n), 2 * on_node.SLOT, size, target, nbytes)
     return n  # type: ignore[no-any-return]
 
 
-def combine(block: int, operation: int, send: int, recv: int, polls: int) -> int:
+def combine(block: int, operation: int, send: int, recv: int, at: int, polls: int) -> int:
     """Combine the contributions that the arrays at these addresses are, by an operation of `IN_MACHINE_CODE`.
 
+    Args:
+        block: see `OnNode`.
+        operation: Place of the operation.
+        send: Address of an array.
+        recv: Address of an array.
+        at: Bytes that have been combined.
+        polls: failed ones.
+
     Returns:
-        As `advance`; or `UNFIT`, and nothing is done.
+        As `advance`, less four times the bytes that have been combined; or `UNFIT`, and nothing is done.
     """
     how, nbytes = how_to_combine(operation, send, recv)
-    if how == on_node.NUMPY or not _fits(block, nbytes):
+    if how == on_node.NUMPY or not folds(load_word(block + _SIZE), nbytes, True):
         return on_node.UNFIT
+    source, target, n = data_of(send), data_of(recv), 0
+    if nbytes > on_node.LIMIT and source != target and source < target + nbytes and target < source + nbytes:
+        return on_node.UNFIT  # pieces of the result would come into pieces that are not combined yet
     element = (how - 1) % _ELEMENTS
     place = _DOUBLE_PLACE if element == _DOUBLES else _INTEGER_PLACE if element == _INTEGERS else _FLOAT_PLACE
-    what = (on_node.ALLREDUCE + operation * _KINDS_OF_ONE + place) << on_node.KIND | nbytes
-    return _advance(block, what, send + DATA, recv + DATA, how, polls)  # type: ignore[no-any-return]
+    what = (on_node.ALLREDUCE + operation * _KINDS_OF_ONE + place) << on_node.KIND
+    while at < nbytes:
+        piece = nbytes - at if nbytes - at < on_node.LIMIT else on_node.LIMIT
+        n = _advance(block, what | piece, source + at, piece, target + at, how, polls)
+        if n < 0:
+            return n - 4 * at  # type: ignore[no-any-return]
+        at += piece
+    return n
 
 
 @inlined
@@ -258,12 +312,7 @@ def fill(block: int, array: int, root: int, polls: int) -> int:
     if count < 0 or number < 0 or number >= on_node.KINDS:
         return on_node.UNFIT
     nbytes = count * load_word(block + _ITEM_SIZES + 8 * number)
-    if (nbytes == 0 and count != 0) or not _fits(block, nbytes):
+    if (nbytes == 0 and count != 0) or nbytes > on_node.LIMIT:
         return on_node.UNFIT
-    data = array + DATA
-    return _advance(block, _BROADCAST + nbytes, data if is_root else 0, 0 if is_root else data, -1 - root, polls)  # type: ignore[no-any-return]
-
-
-@inlined
-def _fits(block: int, nbytes: int) -> bool:
-    return nbytes <= on_node.LIMIT and nbytes * load_word(block + _SIZE) <= on_node.MOST_READ
+    source, target = (data_of(array), 0) if is_root else (0, data_of(array))
+    return _advance(block, _BROADCAST + nbytes, source, nbytes, target, -1 - root, polls)  # type: ignore[no-any-return]

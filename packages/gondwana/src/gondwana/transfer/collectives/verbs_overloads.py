@@ -1,7 +1,8 @@
 """`barrier`, `bcast` and `allreduce` in compiled code: through shared memory, or MPI by address.
 
-In jobs with several nodes, what blocks here applies the signalled puts that arrive meanwhile, as messages do (see
-`messages.verbs_overloads`).
+They take the way that `Team` takes in Python, call by call (`teams.blocking`), so that ranks may meet from both. In
+jobs with several nodes, what blocks here applies the signalled puts that arrive meanwhile, as messages do (see
+`messages.verbs_overloads`): nothing blocks inside of MPI before all ranks have come.
 
 A team without MPI has one rank, where a collective returns at once.
 """
@@ -18,8 +19,9 @@ from numba.extending import overload, typeof_impl
 from numba.np import numpy_support
 
 from gondwana.compiler import timing_overloads as recording
+from gondwana.compiler.cpython_native import allocate, release
 from gondwana.compiler.inlining import INLINED, inlined
-from gondwana.compiler.memory_order import load_word, move_bytes, pause, sched_yield
+from gondwana.compiler.memory_order import move_bytes
 from gondwana.compiler.mpi.mpi_overloads import (
     check_team,
     checked_call,
@@ -39,19 +41,20 @@ from gondwana.compiler.types.buffers import (
     item_size,
     load_like,
     on_stack,
-    room_on_stack,
 )
 from gondwana.compiler.types.handle_types import advise, build, family_type, is_handle
 from gondwana.errors import UsageError
 from gondwana.runtime.tracing import part
 from gondwana.sync.delivery_overloads import apply_what_arrives, completer, has_other_nodes
-from gondwana.teams.ops import Op, operation_on
+from gondwana.teams.blocking import SHORT
+from gondwana.teams.ops import Op, is_folded, operation_on
 from gondwana.transfer.collectives import on_node, verbs
 from gondwana.transfer.collectives.on_node_native import (
     FUNCTIONS,
     enter,
     first_part,
     fold,
+    folds,
     has_entered,
     is_the_same,
     next_collective,
@@ -62,24 +65,18 @@ from gondwana.transfer.collectives.on_node_native import (
 _OPERATION = family_type("operation")
 PIECE = 2**30
 """Elements that one operation combines; MPI counts with 32 bits."""
-_IDLE_POLLS = 200
-"""Failed polls before a waiting rank yields the processor."""
 _POLLS_BETWEEN_PROBES = 64
+
+_BARRIER_OF_ALL = on_node.meaning(on_node.BARRIER, 0)
 
 _ALLREDUCE, _BCAST, _BARRIER = "gw.allreduce(team, value, op)", "gw.bcast(team, array, root)", "gw.barrier(team)"
 advise("team", allreduce=_ALLREDUCE, Allreduce=_ALLREDUCE, bcast=_BCAST, Bcast=_BCAST, barrier=_BARRIER)
 
-_mpi_allreduce = checked_call("Allreduce")
-_mpi_bcast = checked_call("Bcast")
-_mpi_iallgather = checked_call("Iallgather")
-_mpi_ibarrier = checked_call("Ibarrier")
-_mpi_ibcast = checked_call("Ibcast")
-_complete_allreduce, _complete_barrier, _complete_bcast = map(completer, ("Allreduce", "Barrier", "Bcast"))
-_mpi_test = checked_call("Test")
-_mpi_iprobe = checked_call("Iprobe")
-_byte, _status = mpi_constant("uint8"), mpi_constant("STATUS")
-_in_place = mpi_constant("IN_PLACE")
-_gathers = inlined(verbs.gathers)
+_mpi_allreduce, _mpi_bcast = checked_call("Allreduce"), checked_call("Bcast")
+_mpi_iallgather, _mpi_iallreduce = checked_call("Iallgather"), checked_call("Iallreduce")
+_mpi_ibarrier, _mpi_ibcast = checked_call("Ibarrier"), checked_call("Ibcast")
+_mpi_wait, _mpi_iprobe = checked_call("Wait"), checked_call("Iprobe")
+_status, _in_place = mpi_constant("STATUS"), mpi_constant("IN_PLACE")
 _any_source, _unused_tag = mpi_constant("ANY_SOURCE"), mpi_constant("UNUSED_TAG")
 
 
@@ -95,11 +92,6 @@ def _operation_constant(context: Any, builder: Any, kind: Any, value: Op) -> Any
 
 
 # -- through shared memory -------------------------------------------------------------------------------------------
-
-
-@inlined
-def _fits(team: Any, nbytes: int) -> bool:
-    return memory_on_node(team) != 0 and nbytes <= on_node.LIMIT and nbytes * team.size <= on_node.MOST_READ
 
 
 @inlined
@@ -121,7 +113,7 @@ def _enter(team: Any, what: int, source: int) -> int:
     n = next_collective(area, team.rank)
     for rank in range(team.size):
         _wait_for(team, rank, n - 1)
-    enter(area, team.rank, n, what, source)
+    enter(area, team.rank, n, what, source, what & on_node.NBYTES)
     return n  # type: ignore[no-any-return]
 
 
@@ -132,6 +124,36 @@ def _meet(team: Any, first: int, end: int, n: int, what: int) -> None:
         _wait_for(team, rank, n)
         if not is_the_same(memory_on_node(team), rank, n, what):
             raise RuntimeError("the ranks of the team call different collectives, or with buffers of different sizes")
+
+
+# -- by MPI ----------------------------------------------------------------------------------------------------------
+
+
+def _completer(name: str) -> Any:
+    complete = completer(name)
+
+    @inlined
+    def wait(request: int) -> None:
+        if has_other_nodes():
+            complete(request)
+        else:
+            _mpi_wait(request, _status())
+
+    return wait
+
+
+_complete_allreduce, _complete_barrier, _complete_bcast = map(_completer, ("Allreduce", "Barrier", "Bcast"))
+
+
+@inlined
+def _arrive(team: Any) -> None:
+    """Wait until all ranks have come: nobody waits for this rank to apply anything after that."""
+    if memory_on_node(team) != 0:
+        _meet(team, 0, team.size, _enter(team, _BARRIER_OF_ALL, 0), _BARRIER_OF_ALL)
+    else:
+        request = on_stack(0)
+        _mpi_ibarrier(communicator(team), request)
+        _complete_barrier(request)
 
 
 # -- the functions ---------------------------------------------------------------------------------------------------
@@ -146,47 +168,13 @@ def _barrier(team: Any) -> Any:
     check_team(team)
     if not has_mpi(team):
         return _nothing_to_wait_for
-    what = on_node.meaning(on_node.BARRIER, 0)
 
     def with_mpi(team: Any) -> None:
         begin = recording.begin()
-        if memory_on_node(team) != 0:
-            _meet(team, 0, team.size, _enter(team, what, 0), what)
-        else:
-            _mpi_barrier(team)
+        _arrive(team)
         recording.end(begin, part.BARRIER, -1)
 
     return with_mpi
-
-
-@inlined
-def _mpi_barrier(team: Any) -> None:
-    # Python's barrier is MPI's non-blocking one, so that remote calls are served meanwhile; MPI does not let a blocking
-    # one match it.
-    request, done = on_stack(0), on_stack(0)
-    _mpi_ibarrier(communicator(team), request)
-    if has_other_nodes():
-        _complete_barrier(request)
-        return
-    _mpi_test(request, done, _status())
-    polls = 0
-    while load_word(done) == 0:
-        polls += 1
-        if polls > _IDLE_POLLS:
-            sched_yield()
-        else:
-            pause()
-        _mpi_test(request, done, _status())
-
-
-@inlined
-def _broadcast(address: int, count: int, datatype: int, root: int, comm: int) -> None:
-    if has_other_nodes():
-        request = on_stack(0)
-        _mpi_ibcast(address, count, datatype, root, comm, request)
-        _complete_bcast(request)
-    else:
-        _mpi_bcast(address, count, datatype, root, comm)
 
 
 @overload(verbs.bcast, jit_options=INLINED)
@@ -202,7 +190,7 @@ def _bcast(team: Any, buf: Any, root: Any = 0) -> Any:
             raise ValueError("bcast: the root is not in the team")
         begin, left, address, item = recording.begin(), contiguous_count(buf), address_of(buf), item_size(buf)
         nbytes = left * item
-        if _fits(team, nbytes):
+        if memory_on_node(team) != 0 and nbytes <= on_node.LIMIT:
             what = start + nbytes
             if team.rank == root:
                 _enter(team, what, address)
@@ -210,11 +198,16 @@ def _bcast(team: Any, buf: Any, root: Any = 0) -> Any:
                 n = _enter(team, what, 0)
                 _meet(team, root, root + 1, n, what)
                 move_bytes(address, slot(memory_on_node(team), root, n) + on_node.WORD, nbytes)
-            left = 0
-        while left > 0:
-            count = min(left, PIECE)
-            _broadcast(address, count, datatype_of(buf), root, communicator(team))
-            left, address = left - count, address + count * item
+        elif memory_on_node(team) == 0 and nbytes <= SHORT:
+            request = on_stack(0)
+            _mpi_ibcast(address, left, datatype_of(buf), root, communicator(team), request)
+            _complete_bcast(request)
+        else:
+            _arrive(team)
+            while left > 0:
+                count = min(left, PIECE)
+                _mpi_bcast(address, count, datatype_of(buf), root, communicator(team))
+                left, address = left - count, address + count * item
         recording.end(begin, part.BCAST, -1)
 
     return with_mpi
@@ -237,7 +230,7 @@ def _allreduce(team: Any, value: Any, op: Any = "sum") -> Any:
     if is_array(value):
         check_array(value, "value", writable=True)
     by_mpi = _by_mpi(OF_REALS.get(meant.name, meant.name) if dtype.kind == "f" else meant.name)
-    combine = _on_node(meant, dtype, by_mpi) if on_node.can_combine(dtype, meant) else by_mpi
+    combine = _folding(meant, dtype, by_mpi) if is_folded(dtype, meant) else by_mpi
 
     def array_with_mpi(team: Any, value: Any, op: Any = "sum") -> None:
         begin = recording.begin()
@@ -254,13 +247,18 @@ def _allreduce(team: Any, value: Any, op: Any = "sum") -> Any:
 
 
 def _by_mpi(name: str) -> Any:
+    """Return the function that has MPI combine."""
     operation = mpi_constant(name)
 
     @inlined
     def combine(team: Any, address: int, count: int, like: Any) -> None:
         item = item_size(like)
-        if has_other_nodes():
-            _mpi_barrier(team)  # when all have come, nobody waits for this rank to apply anything
+        if memory_on_node(team) == 0 and count * item <= SHORT:
+            request = on_stack(0)
+            _mpi_iallreduce(_in_place(), address, count, datatype_of(like), operation(), communicator(team), request)
+            _complete_allreduce(request)
+            return
+        _arrive(team)
         while count > 0:
             piece = min(count, PIECE)
             _mpi_allreduce(_in_place(), address, piece, datatype_of(like), operation(), communicator(team))
@@ -269,34 +267,39 @@ def _by_mpi(name: str) -> Any:
     return combine
 
 
-def _on_node(op: Op, dtype: np.dtype[Any], by_mpi: Any) -> Any:
-    """Return the function that combines through shared memory what fits, and the rest by MPI."""
+def _folding(op: Op, dtype: np.dtype[Any], by_mpi: Any) -> Any:
+    """Return the function that combines few contributions in the order of the ranks, and has MPI combine others."""
     function, start = FUNCTIONS[op], on_node.meaning(on_node.kind_of(op, dtype), 0)
 
     @inlined
     def combine(team: Any, address: int, count: int, like: Any) -> None:
-        nbytes = count * item_size(like)
-        if not _fits(team, nbytes):
-            if has_other_nodes() and memory_on_node(team) == 0 and _gathers(team.size, nbytes):
-                _gather_and_fold(team, address, count, like, function)
-            else:
-                by_mpi(team, address, count, like)
-            return
-        what = start + nbytes
-        n = _enter(team, what, address)
-        _meet(team, 0, team.size, n, what)
-        fold(first_part(memory_on_node(team), n), 2 * on_node.SLOT, team.size, address, count, like, function)
+        item, area = item_size(like), memory_on_node(team)
+        if not folds(team.size, count * item, area != 0):
+            by_mpi(team, address, count, like)
+        elif area == 0:
+            _gather_and_fold(team, address, count, like, function)
+        else:
+            most, more = on_node.LIMIT // item, True
+            while more:
+                piece = min(count, most)
+                what = start + piece * item
+                n = _enter(team, what, address)
+                _meet(team, 0, team.size, n, what)
+                fold(first_part(area, n), 2 * on_node.SLOT, team.size, address, piece, like, function)
+                count, address = count - piece, address + piece * item
+                more = count > 0
 
     return combine
 
 
 @inlined
 def _gather_and_fold(team: Any, address: int, count: int, like: Any, function: Any) -> None:
-    """Send the contribution to all ranks, and combine those of all in the order of the ranks."""
-    nbytes, gathered, request = count * item_size(like), room_on_stack(), on_stack(0)
-    _mpi_iallgather(address, nbytes, _byte(), gathered, nbytes, _byte(), communicator(team), request)
+    nbytes, request, kind = count * item_size(like), on_stack(0), datatype_of(like)
+    parts = allocate(team.size * nbytes)
+    _mpi_iallgather(address, count, kind, parts, count, kind, communicator(team), request)
     _complete_allreduce(request)
-    fold(gathered, nbytes, team.size, address, count, like, function)
+    fold(parts, nbytes, team.size, address, count, like, function)
+    release(parts)
 
 
 def _operation(op: Any, value: Any) -> tuple[np.dtype[Any], Op]:

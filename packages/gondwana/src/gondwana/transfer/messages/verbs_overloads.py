@@ -86,22 +86,6 @@ def _receive_and_serve(address: int, count: int, datatype: int, source: int, tag
     _complete_recv(request)
 
 
-@inlined
-def _send_bytes(address: int, count: int, datatype: int, dest: int, tag: int, comm: int) -> None:
-    if has_other_nodes():
-        _send_and_serve(address, count, datatype, dest, tag, comm)
-    else:
-        _mpi_send(address, count, datatype, dest, tag, comm)
-
-
-@inlined
-def _receive_bytes(address: int, count: int, datatype: int, source: int, tag: int, comm: int) -> None:
-    if has_other_nodes():
-        _receive_and_serve(address, count, datatype, source, tag, comm)
-    else:
-        _mpi_recv(address, count, datatype, source, tag, comm, _status())
-
-
 @overload(verbs.send, jit_options=INLINED)
 def _send(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
     check_team(team)
@@ -112,7 +96,10 @@ def _send(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
     def with_mpi(team: Any, buf: Any, dest: Any, tag: int = 0) -> None:
         _check_partner(team, dest)
         begin, count = recording.begin(), _message_count(buf)
-        _send_bytes(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team))
+        if has_other_nodes():
+            _send_and_serve(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team))
+        else:
+            _mpi_send(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team))
         recording.sent(ranks_in_world(team), dest, count * item_size(buf))
         recording.end(begin, part.SEND, count * item_size(buf))
 
@@ -133,7 +120,10 @@ def _recv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
     def with_mpi(team: Any, buf: Any, source: Any, tag: int = 0) -> None:
         _check_partner(team, source)
         begin, count = recording.begin(), _message_count(buf)
-        _receive_bytes(address_of(buf), count, datatype_of(buf), source, tag, communicator(team))
+        if has_other_nodes():
+            _receive_and_serve(address_of(buf), count, datatype_of(buf), source, tag, communicator(team))
+        else:
+            _mpi_recv(address_of(buf), count, datatype_of(buf), source, tag, communicator(team), _status())
         recording.end(begin, part.RECV, -1)
 
     return with_mpi
