@@ -82,7 +82,8 @@ def large_flood() -> None:
         print("all there", file=sys.stderr)
 
 
-def test_twenty_thousand_large_calls_need_little_memory() -> None:
-    outcome = jobs.run_ranks(2, large_flood, timeout=120)
+@pytest.mark.parametrize("variables", [{}, {"GONDWANA_RANKS_PER_NODE": "1"}], ids=["node", "nodes"])
+def test_twenty_thousand_large_calls_need_little_memory(variables: dict[str, str]) -> None:
+    outcome = jobs.run_ranks(2, large_flood, timeout=120, variables=variables)
     assert outcome.status == 0, str(outcome)
     assert "all there" in outcome.stderr

@@ -1,4 +1,4 @@
-"""Windows and parcels on ranks that take each other for other nodes: one job per rank count."""
+"""Windows and payloads on ranks that take each other for other nodes: one job per rank count."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def later() -> gw.Future[int]:
 
 def brief() -> int:
     """How many calls and replies have been sent by machine code."""
-    return mailbox.own().brief.totals([0])[0]
+    return mailbox.own().rings.totals([0])[0]
 
 
 @pytest.fixture(autouse=True)

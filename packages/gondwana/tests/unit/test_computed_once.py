@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import gondwana as gw
-from gondwana.calls.node_rings import NodeRings
+from gondwana.calls.inbox import Inbox
 from gondwana.memory.segment import Segment
 from gondwana.runtime.later import ComputedOnce
 from gondwana.teams.team import Team
@@ -79,7 +79,7 @@ def test_errors_are_not_kept() -> None:
 
 def test_what_has_an_address_or_communicates_is_computed_once() -> None:
     """Compiled code keeps the addresses of tables; ranks that asked twice would wait for others that ask once."""
-    shared = [(Segment, "table"), (NodeRings, "bells")]
+    shared = [(Segment, "table"), (Inbox, "bells")]
     shared += [(Team, name) for name in ("comm", "_world_ranks", "key", "node", "_lowest_ranks", "leaders")]
     assert [name for owner, name in shared if not isinstance(vars(owner)[name], ComputedOnce)] == []
 

@@ -57,7 +57,7 @@ def pass_messages(memory: Memory) -> None:
         return at(inboxes[reader]) + rings.LINE + (writer * rings.QUEUES + queue) * ring
 
     for own, state in enumerate(states):
-        state[rings.PEERS], state[rings.BUFFER] = ranks, at(buffers[own])
+        state[[rings.PEERS, rings.NEAR]], state[rings.BUFFER] = ranks, at(buffers[own])
         for queue in range(rings.QUEUES):
             for peer in range(ranks):
                 block = rings.in_block(queue, peer, ranks)
@@ -272,9 +272,9 @@ OTHERS = {
 """What else is defined there: it has no order, or is of another module."""
 
 EXAMPLES = {
-    "gondwana.calls.active_messages.far_rings_native": "accept",
     "gondwana.calls.active_messages.message_native": "serve_messages",
     "gondwana.calls.brief_calls_native": "send_call",
+    "gondwana.calls.far_rings_native": "accept",
     "gondwana.calls.rings_native": "push_one",
     "gondwana.compiler.multithreading.pool_native": "run",
     "gondwana.sync.atomics_native": "int32",

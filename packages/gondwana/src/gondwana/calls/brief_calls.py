@@ -1,4 +1,4 @@
-"""Brief calls: those of named functions with plain arguments between ranks of a node, by machine code.
+"""Brief calls: those of named functions with plain arguments, by machine code.
 
 They go through the rings as other calls do. But machine code that CPython calls looks the function up, marshals the
 arguments and writes the message; and at the receiver takes it, calls the function and sends the result, for many
@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.calls import names, rings, wire
-from gondwana.calls.node_rings import NodeRings
+from gondwana.calls.inbox import Inbox
 from gondwana.compiler.native import Native
 from gondwana.runtime import tracing
 
@@ -53,7 +53,7 @@ Send = Callable[[int, Any, tuple[Any, ...]], int]
 
 senders: dict[int, Send] = {}
 os.register_at_fork(after_in_child=senders.clear)  # a copy of a rank would write between the messages of the rank
-"""What sends a brief call to a rank of the world, for those of this node to which this rank has sent any call."""
+"""What sends a brief call to a rank of the world, for those to which this rank has sent any call."""
 
 
 class Block:
@@ -95,14 +95,14 @@ class BriefCalls:
     """The brief calls of this rank. Local.
 
     Args:
-        node: the rings.
+        inbox: the rings.
     """
 
-    def __init__(self, node: NodeRings) -> None:
-        self._node = node
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
         self._receivers: dict[int, _Receiver] = {}
         self._introducing = threading.Lock()
-        self._functions: list[list[tuple[dict[str, Any], str, str]]] = [[] for _ in node.ranks]
+        self._functions: list[list[tuple[dict[str, Any], str, str]]] = [[] for _ in inbox.ranks]
         things = (None, FunctionType, BuiltinFunctionType, tuple, *_VALUE_TYPES)
         self._kinds = np.array([id(thing) for thing in things], np.int64)
         self._own = self.block()
@@ -111,7 +111,7 @@ class BriefCalls:
 
     def post(self, rank: int, function: Any, tag: int, number: int, data: bytes) -> bool:
         """Send a call by name if there is room, with the number that the function has from now on. Local."""
-        push, queue = self._node.push_one, rings.CALL
+        push, queue = self._inbox.push_one, rings.CALL
         known = None if tracing.recorder is not None or tag != wire.BUILTIN else names.known(function)
         if known is None or not self._introducing.acquire(False):  # a finalizer, or another thread, introduces one
             return push(rank, queue, tag, number, data)
@@ -137,11 +137,11 @@ class BriefCalls:
             self._introducing.release()
 
     def _meet(self, rank: int) -> _Receiver:
-        self._node.connect(rank)
+        self._inbox.connect(rank)
         receiver = self._receivers[rank] = _Receiver()
         send = Native(_MODULE, "send_call", 6, objects=2).call
         tables = id(receiver.functions), self._kinds.ctypes.data
-        senders[rank] = functools.partial(send, self._node.outs[rings.CALL][rank], *tables)
+        senders[rank] = functools.partial(send, self._inbox.outs[rings.CALL][rank], *tables)
         return receiver
 
     # -- receiving -----------------------------------------------------------------------------------------------
@@ -149,15 +149,15 @@ class BriefCalls:
     def learn(self, source: int, number: int, reference: str) -> None:
         """Remember which function a rank means by a number plus one. Local."""
         # The next number, or the last one again, if an exception of a signal handler kept its sender from noting it.
-        self._functions[self._node.place[source]][number - 1 : number] = [names.place_of(reference)]
+        self._functions[self._inbox.place[source]][number - 1 : number] = [names.place_of(reference)]
 
     def reference(self, source: int, number: int) -> str:
         """Return the name of the function that a rank means by a number plus one. Local."""
-        return self._functions[self._node.place[source]][number - 1][2]
+        return self._functions[self._inbox.place[source]][number - 1][2]
 
     def block(self) -> Block:
         """Return a block for the calls that a thread serves. Local."""
-        return Block(self._node.state, self._functions, self._kinds)
+        return Block(self._inbox.state, self._functions, self._kinds)
 
     @functools.cached_property
     def serve(self) -> Callable[[int, int], Any]:
@@ -168,13 +168,3 @@ class BriefCalls:
     def take_reply(self) -> Callable[[int], Any]:
         """Machine code that takes a reply within a number of polls: see `brief_calls_native.take_reply`."""
         return functools.partial(Native(_MODULE, "take_reply", 2, makes_object=True).call, self._own.address)
-
-    def totals(self, ranks: Sequence[int]) -> tuple[int, int]:
-        """Return how many calls and replies machine code has sent to some ranks, and finished of theirs. Local."""
-        node, sent, finished = self._node, 0, 0
-        for rank in ranks:
-            if rank in node.place:
-                for queue in (rings.CALL, rings.CALL_REPLY):
-                    sent += int(node.words[node.out_block(queue, rank) + rings.COUNTED])
-                    finished += int(node.words[node.in_block(queue, rank) + rings.COUNTED])
-        return sent, finished

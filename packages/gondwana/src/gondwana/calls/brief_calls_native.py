@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import intrinsic
 
 from gondwana.calls import brief_calls, rings, wire
@@ -13,13 +13,15 @@ from gondwana.calls.endpoints import FORGET
 from gondwana.calls.rings_native import (
     at,
     block_of,
+    count_message,
     is_small,
     next_header,
+    next_peer,
     number_of,
     poll,
-    publish,
+    push,
     put_at,
-    reserve,
+    receive,
     take_small,
 )
 from gondwana.compiler.cpython_native import (
@@ -40,7 +42,7 @@ from gondwana.compiler.cpython_native import (
     unmarshalled,
 )
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import load_word, move_bytes, pause
+from gondwana.compiler.memory_order import load_word, pause
 from gondwana.compiler.native import BYTES_AT, LENGTH_AT, TYPE_AT
 
 _poll = inlined(poll)
@@ -51,9 +53,9 @@ def _buffer(typingctx: Any) -> Any:
     """Return the address of room for a payload on the stack."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ptrtoint(
-            cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(8), rings.SMALL_BYTES)), ir.IntType(64)
-        )
+        with builder.goto_entry_block():  # not by `cgutils.alloca_once`, which fills it with zeros
+            room = builder.alloca(ir.ArrayType(ir.IntType(8), rings.BRIEF_BYTES))
+        return builder.ptrtoint(room, ir.IntType(64))
 
     return types.int64(), codegen
 
@@ -100,14 +102,9 @@ def _is_plain(kinds: int, things: int) -> bool:
 @inlined
 def _push(out: int, tag: int, number: int, data: int, size: int) -> int:
     """Write a message of few bytes and count it; return 1, or 0 if there is no room now or others wait."""
-    if size > rings.SMALL_BYTES or at(out, rings.HELD) != 0:
+    if size > rings.BRIEF_BYTES or push(out, tag, number, data, size) == 0:
         return 0
-    record = reserve(out, size)
-    if record == 0:
-        return 0
-    move_bytes(record + rings.HEADER, data, size)
-    publish(out, record, size, rings.WHOLE, tag, number)
-    put_at(out, rings.COUNTED, at(out, rings.COUNTED) + 1)
+    count_message(out)
     return 1
 
 
@@ -164,21 +161,6 @@ def _report(block: int, outcome: int, peer: int, number: int) -> None:
 
 
 @inlined
-def _next_peer(state: int, queue: int) -> int:
-    """Return the next peer that has written to a queue and need not wait, the peers in turn; -1: there is none."""
-    peers = at(state, rings.PEERS)
-    peer = at(state, rings.NEXT + queue)
-    for _ in range(peers):
-        if peer >= peers:
-            peer = 0
-        block = block_of(state, rings.QUEUES + queue, peer)
-        if at(block, rings.PAUSED) == 0 and next_header(block) != 0:
-            return peer  # type: ignore[no-any-return]
-        peer += 1
-    return -1
-
-
-@inlined
 def _function(functions: int, peer: int, index: int) -> int:
     """Return the function that a peer means by a number, a new reference; 0 if it is not there."""
     entry = list_item(list_item(functions, peer), index)
@@ -225,8 +207,7 @@ def _finish(block: int, peer: int, number: int, value: int) -> bool:
     if number != FORGET and not _reply(block, peer, number, value):
         return False
     decref(value)
-    back = block_of(at(block, brief_calls.STATE), rings.QUEUES + rings.CALL, peer)
-    put_at(back, rings.COUNTED, at(back, rings.COUNTED) + 1)
+    count_message(block_of(at(block, brief_calls.STATE), rings.QUEUES + rings.CALL, peer))
     return True
 
 
@@ -239,14 +220,14 @@ def serve_calls(block: int, limit: int) -> int:
     state, buffer = at(block, brief_calls.STATE), _buffer()
     outcome, served = brief_calls.NOTHING, 0
     while served < limit:
-        peer = _next_peer(state, rings.CALL)
+        peer = next_peer(state, rings.CALL)
         if peer < 0:
             break
         ring = block_of(state, rings.QUEUES + rings.CALL, peer)
         word = next_header(ring)
         tag = word >> rings.TAG_SHIFT
         function = 0
-        if tag & brief_calls.NUMBERED and is_small(ring, word):
+        if tag & brief_calls.NUMBERED and is_small(ring, word, rings.BRIEF_BYTES):
             function = _function(at(block, brief_calls.FUNCTIONS), peer, (tag >> brief_calls.NUMBER_SHIFT) - 1)
         if function == 0:
             put_at(state, rings.NEXT + rings.CALL, peer)
@@ -288,11 +269,12 @@ def take_reply(block: int, polls: int) -> int:
     """
     state, buffer = at(block, brief_calls.STATE), _buffer()
     for _ in range(polls):
-        peer = _next_peer(state, rings.CALL_REPLY)
+        receive(state)
+        peer = next_peer(state, rings.CALL_REPLY)
         if peer >= 0:
             ring = block_of(state, rings.QUEUES + rings.CALL_REPLY, peer)
             word = next_header(ring)
-            if word >> rings.TAG_SHIFT != wire.BUILTIN or not is_small(ring, word):
+            if word >> rings.TAG_SHIFT != wire.BUILTIN or not is_small(ring, word, rings.BRIEF_BYTES):
                 break
             number = number_of(ring)
             size = take_small(ring, word, buffer)

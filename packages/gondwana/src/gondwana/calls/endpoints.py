@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from gondwana.calls import brief_calls, mailbox, names, rings, wire
 from gondwana.calls.active_messages import handlers
 from gondwana.calls.brief_calls import FAILED, NOTHING, NUMBER, OTHER, OUTCOME, PEER, SERVED, VALUE, senders
+from gondwana.calls.inbox import Found
 from gondwana.calls.mailbox import Mailbox, Message
-from gondwana.calls.node_rings import Found
 from gondwana.errors import UsageError
 from gondwana.futures import Future
 from gondwana.runtime import exits, interruptions, progress, tracing
@@ -68,16 +67,8 @@ class Answer(Future[T]):
         return f"the result of {_name(self._function)} on rank {self._rank}"
 
 
-@dataclass(slots=True)
-class _Parked:
-    """A message that names an object which does not exist here yet."""
-
-    queue: int
-    source: int
-    tag: int
-    number: int
-    data: bytearray
-
+_Parked: TypeAlias = tuple[int, Found]
+"""The queue of a message that names an object which does not exist here yet, and the message with bytes of its own."""
 
 _parked: dict[Key, list[_Parked]] = {}
 _released: deque[_Parked] = deque()
@@ -172,7 +163,7 @@ def _send(target: int, function: Any, tag: int, number: int, parts: list[Any]) -
     """Send a request; if it must wait for room, make progress where that is allowed."""
     box = mailbox.own()
     box.sent[target] += 1
-    if not tag & wire.PARTS and box.post_call(target, function, tag, number, parts[0]):
+    if _post(box, target, function, tag, number, parts):
         return
     message = Message(tag, number, parts)
     box.submit(target, rings.CALL, message)
@@ -186,24 +177,28 @@ def _send(target: int, function: Any, tag: int, number: int, parts: list[Any]) -
 @counted("call", _route, "send a call")
 def _offer(target: int, function: Any, tag: int, number: int, parts: list[Any]) -> bool:
     box = mailbox.own()
-    if not tag & wire.PARTS and box.post_call(target, function, tag, number, parts[0]):
-        box.sent[target] += 1
-        return True
-    if not box.offer(target, rings.CALL, Message(tag, number, parts)):
-        return False
-    box.sent[target] += 1
-    return True
+    sent = _post(box, target, function, tag, number, parts) or box.offer(
+        target, rings.CALL, Message(tag, number, parts)
+    )
+    box.sent[target] += sent
+    return sent
+
+
+def _post(box: Mailbox, target: int, function: Any, tag: int, number: int, parts: list[Any]) -> bool:
+    """Send a request whole if there is room now."""
+    short = not tag & wire.PARTS and box.brief.post(target, function, tag, number, parts[0])
+    return short or box.post_long(target, rings.CALL, tag, number, parts)
 
 
 @counted("call", lambda sent, box, *message: _route(sent, *message), "send a reply")
 def _reply(box: Mailbox, target: int, tag: int, number: int, parts: list[Any]) -> None:
     """Send a reply; without room it waits, and with many waiting the requests of that rank wait too."""
     box.sent[target] += 1
-    if tag & wire.PARTS == 0 and box.post(target, rings.CALL_REPLY, tag, number, parts[0]):
-        return
-    message = Message(tag, number, parts)
-    box.submit(target, rings.CALL_REPLY, message)
-    box.keep(message)
+    short = not tag & wire.PARTS and box.rings.push_one(target, rings.CALL_REPLY, tag, number, parts[0])
+    if not short and not box.post_long(target, rings.CALL_REPLY, tag, number, parts):
+        message = Message(tag, number, parts)
+        box.submit(target, rings.CALL_REPLY, message)
+        box.keep(message)
 
 
 # -- replies arrive -----------------------------------------------------------------------------------------------
@@ -254,7 +249,7 @@ def _read_replies(box: Mailbox) -> bool:
             if found is None:
                 return done
             _settle(box, *found)
-            more = box.more()
+            more = box.more(rings.CALL_REPLY)
         finally:
             box.reading.release()
         done = True
@@ -301,7 +296,7 @@ def _serve_calls(box: Mailbox) -> bool:
         if tracing.recorder is not None or _released or not box.rings.awake:
             return _serve_any(box, 0)
         done, rest = _serve_brief(box, flow)
-        return _serve_any(box, done) if rest or box.has_far else done > 0
+        return _serve_any(box, done) if rest or box.is_coming(rings.CALL) else done > 0
     finally:
         flow.depth -= 1
 
@@ -352,10 +347,10 @@ def _next_call(box: Mailbox, found: Found | None) -> _Call | None:
     if found is not None and (call := _read_call(*found)) is not None:
         return call
     while _released:
-        parked = _released.popleft()
-        if parked.queue == rings.CALL_REPLY:
-            _settle(box, parked.source, parked.tag, parked.number, parked.data)
-        elif (call := _read_call(parked.source, parked.tag, parked.number, parked.data)) is not None:
+        queue, parked = _released.popleft()
+        if queue == rings.CALL_REPLY:
+            _settle(box, *parked)
+        elif (call := _read_call(*parked)) is not None:
             return call
     while (found := box.take(rings.CALL)) is not None:
         if (call := _read_call(*found)) is not None:
@@ -456,7 +451,7 @@ def _answer(box: Mailbox, source: int, number: int, value: Any, error: BaseExcep
 
 
 def _park(key: Key, queue: int, source: int, tag: int, number: int, data: Any) -> None:
-    _parked.setdefault(key, []).append(_Parked(queue, source, tag, number, bytearray(data)))
+    _parked.setdefault(key, []).append((queue, (source, tag, number, bytearray(data))))
 
 
 def release(key: Key) -> None:
@@ -489,8 +484,8 @@ def _unfinished() -> str | None:
 def connect(team: Team) -> None:
     """Serve the calls of other ranks. Collective over team, the world."""
     mailbox.connect(team)
+    progress.register(_move, _serve, _must_poll)  # after `sync.delivery`, which brings what this looks for
 
 
-progress.register(_move, _serve, _must_poll)
 progress.attend_by(_attend)
 progress.account_for(_unfinished)

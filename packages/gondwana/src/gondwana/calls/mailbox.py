@@ -1,7 +1,7 @@
 """The mailbox of a rank: it receives the messages of other ranks and sends to their mailboxes.
 
-Ranks of one node write into rings in each other's memory (see `rings`), ranks of different nodes send parcels. The room
-in the ring, or the budget of parcels, is the credit of a sender: messages without room wait at the sender, in order.
+They go through rings (see `inbox`), long ones to other nodes with payloads beside them. The room in the ring, and for
+payloads, is the credit of a sender: messages without room wait at the sender, in order.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.calls import names, parcels, rings
+from gondwana.calls import names, rings
 from gondwana.calls.brief_calls import BriefCalls
-from gondwana.calls.node_rings import Found, NodeRings
+from gondwana.calls.inbox import Found, Inbox
+from gondwana.calls.payloads import Payloads
 from gondwana.runtime import progress
 from gondwana.teams import Team, mpi, world
 
 MOST_QUEUED = 2**20
 """Bytes of replies to a rank that wait for room before its requests have to wait."""
-_HEADER = struct.Struct("<qq")
+LONG = 4
+"""Bit of the tag of a message whose bytes are the length of its payload, which follows by itself."""
+_LENGTH = struct.Struct("q")
 REPLIES, REQUESTS = 1 << rings.CALL_REPLY, 1 << rings.CALL
 MESSAGES = 1 << rings.MESSAGE | 1 << rings.MESSAGE_REPLY
 WRITTEN = 1 << rings.QUEUES
@@ -77,53 +80,50 @@ class Mailbox:
         team: the world.
 
     Attributes:
-        rings: the rings among the ranks of this node.
+        rings: the rings from and to all ranks.
         brief: calls by machine code through these rings.
         sent: number of calls and replies that this rank has sent to each rank of the world, but for brief ones.
         finished: number of those that it has received from each and completed, but for brief calls.
         reading: the lock to hold while a message is taken and its bytes are read.
-        seen: what `poll` has found; messages from other nodes are always assumed.
+        seen: what `poll` has found.
     """
 
     def __init__(self, team: Team) -> None:
-        self.rings = NodeRings(team)
+        self.rings = Inbox(team)
         self.brief = BriefCalls(self.rings)
-        self._place = self.rings.place
-        self._parcels = parcels.Parcels(team) if len(self._place) < team.size else None
+        self._payloads = Payloads(team) if self.rings.near < team.size else None
         self.sent, self.finished = [0] * team.size, [0] * team.size
         self.reading = threading.Lock()
+        self._length = np.zeros(1, np.int64)
+        self._announcement = Message(0, 0, [self._length])
         self._backlogs: dict[tuple[int, int], Backlog] = {}
         self._sending, self._busy = threading.RLock(), False
         self._late: deque[tuple[int, int, Message]] = deque()
         self.seen = 0
-        self._far = 0 if self._parcels is None else REPLIES | REQUESTS
-
-    def is_near(self, rank: int) -> bool:
-        """Return whether a rank of the world is on this node. Local."""
-        return rank in self._place
 
     # -- sending -------------------------------------------------------------------------------------------------
 
-    def post(self, rank: int, queue: int, tag: int, number: int, data: bytes) -> bool:
-        """Send a message if it is short, there is room for it now, and no others wait. Local; no progress."""
-        out = self.rings.outs[queue].get(rank)
-        if out is not None:
-            return bool(self.rings.push(out, tag, number, data))
-        if rank in self._place:
-            return self.rings.push_one(rank, queue, tag, number, data)
-        if (queue, rank) in self._backlogs:
+    def post_long(self, rank: int, queue: int, tag: int, number: int, parts: Sequence[Any]) -> bool:
+        """Send a message to another node if it is long, there is room for it now, and no others wait. Local."""
+        if self._payloads is None or self.rings.is_near(rank) or (queue, rank) in self._backlogs:
             return False
-        return bool(self._alone(lambda: self._post_far(rank, queue, tag, number, [data])))
+        nbytes = sum(map(len, parts))
+        if nbytes <= rings.LONGEST_MESSAGE:
+            return False
+        return bool(self._alone(lambda: self._push_long(rank, queue, tag, number, parts, nbytes)))
 
-    def post_call(self, rank: int, function: Any, tag: int, number: int, data: bytes) -> bool:
-        """Post a call of a function: as `post`. On this node, further calls of it may be brief."""
-        if rank in self._place:
-            return self.brief.post(rank, function, tag, number, data)
-        return self.post(rank, rings.CALL, tag, number, data)
+    def _push_long(self, rank: int, queue: int, tag: int, number: int, parts: Sequence[Any], nbytes: int) -> bool:
+        """Send a message whose payload goes by itself, if there is room for both.
 
-    def _post_far(self, rank: int, queue: int, tag: int, number: int, parts: Sequence[Any]) -> bool:
-        assert self._parcels is not None
-        return self._parcels.send(rank, [_HEADER.pack(tag, number), *parts], _far_queue(queue))
+        In the ring that is room for the longest record, or long messages would pass those that find none.
+        """
+        payloads = self._payloads
+        if payloads is None or not payloads.has_room(rank, queue, nbytes) or not self.rings.has_room(rank, queue):
+            return False
+        self._length[0] = nbytes
+        self.rings.push_parts(rank, queue, tag | LONG, number, self._announcement.table, 0)
+        payloads.send(rank, queue, np.frombuffer(b"".join(parts), np.uint8))
+        return True
 
     def submit(self, rank: int, queue: int, message: Message) -> None:
         """Send as much of a message as there is room for; later progress sends the rest. Local."""
@@ -181,15 +181,14 @@ class Mailbox:
 
     def _hold(self, queue: int, rank: int, hold: bool) -> None:
         """Make the ring refuse other messages while some wait for room, since those go first."""
-        if rank in self._place:
-            self.rings.words[self.rings.out_block(queue, rank) + rings.HELD] = int(hold)
+        self.rings.words[self.rings.out_block(queue, rank) + rings.HELD] = int(hold)
 
     def _push(self, queue: int, rank: int, message: Message) -> None:
         """Write as much of a message as there is room for."""
         tag, number = message.tag, message.number
-        if rank in self._place:
+        if message.total <= rings.LONGEST_MESSAGE or self.rings.is_near(rank):
             message.done = self.rings.push_parts(rank, queue, tag, number, message.table, message.done)
-        elif self._post_far(rank, queue, tag, number, message.parts):
+        elif self._push_long(rank, queue, tag, number, message.parts, message.total):
             message.done = message.total
 
     def _write(self, backlog: Backlog) -> bool:
@@ -206,10 +205,9 @@ class Mailbox:
         if not backlog.messages:
             self._backlogs.pop((backlog.queue, backlog.rank), None)
             self._hold(backlog.queue, backlog.rank, False)
-        if backlog.queue == rings.CALL_REPLY and backlog.rank in self._place:
+        if backlog.queue == rings.CALL_REPLY:
             # The requests of a rank that does not read its replies have to wait.
-            block = self.rings.in_block(rings.CALL, backlog.rank)
-            self.rings.words[block + rings.PAUSED] = int(backlog.nbytes > MOST_QUEUED)
+            self.rings.pause(backlog.rank, backlog.nbytes > MOST_QUEUED)
         return written
 
     @property
@@ -234,52 +232,40 @@ class Mailbox:
 
     def poll(self) -> int:
         """Send waiting messages and poll for arrivals; return bits of `seen`. Local; cheap when there are none."""
-        self.seen = self.rings.poll() | self._far
+        self.seen = self.rings.poll()
+        if self._payloads is not None:
+            self.seen |= self._payloads.coming
         if (self._backlogs or self._late) and self._flush():
             self.seen |= WRITTEN
         return self.seen
 
     def must_poll(self) -> bool:
-        """Return whether messages may leave or arrive that ring no bell. Local."""
-        return self._parcels is not None or bool(self._backlogs) or bool(self._late)
+        """Return whether messages may leave that ring no bell. Local."""
+        return bool(self._backlogs) or bool(self._late)
 
-    def more(self) -> bool:
-        """Return whether there may be more messages behind the one that was taken last. Local."""
-        return self.rings.more[0] != 0 or self._parcels is not None
+    def more(self, queue: int) -> bool:
+        """Return whether there may be more messages in a queue behind the one that was taken last. Local."""
+        return self.rings.more[0] != 0 or self.is_coming(queue)
 
-    @property
-    def has_far(self) -> bool:
-        """Whether messages come from other nodes, too."""
-        return self._parcels is not None
+    def is_coming(self, queue: int) -> bool:
+        """Return whether messages of a queue have been announced whose payloads have not arrived. Local."""
+        return self._payloads is not None and bool(self._payloads.coming >> queue & 1)
 
     def totals(self, ranks: Sequence[int]) -> tuple[int, int]:
-        """Return how many calls and replies this rank has sent to some ranks, and finished of theirs. Local."""
-        sent, finished = self.brief.totals(ranks)
+        """Return how many messages of all kinds this rank has sent to some ranks, and finished of theirs. Local."""
+        sent, finished = self.rings.totals(ranks)
         return sent + sum(self.sent[rank] for rank in ranks), finished + sum(self.finished[rank] for rank in ranks)
 
     def take(self, queue: int) -> Found | None:
         """Return a message that has arrived in a queue; the caller holds `reading`. Local."""
-        found = self.rings.take(queue)
-        if found is not None or self._parcels is None or (queue == rings.CALL and self._far_waits()):
-            return found
-        parcel = self._parcels.poll(_far_queue(queue))
-        if parcel is None:
-            return None
-        rank, data = parcel
-        tag, number = _HEADER.unpack_from(data)
-        return rank, tag, number, data[_HEADER.size :]
-
-    def _far_waits(self) -> bool:
-        """Return whether a rank of another node does not read its replies: parcels cannot be taken selectively."""
-        return any(
-            backlog.nbytes > MOST_QUEUED
-            for (queue, rank), backlog in list(self._backlogs.items())
-            if queue == rings.CALL_REPLY and rank not in self._place
-        )
-
-
-def _far_queue(queue: int) -> int:
-    return parcels.REQUESTS if queue == rings.CALL else parcels.REPLIES
+        if self._payloads is None:
+            return self.rings.take(queue)
+        while (found := self._payloads.arrived(queue) or self.rings.take(queue)) is not None:
+            rank, tag, number, data = found
+            if not tag & LONG:
+                return found
+            self._payloads.expect(queue, rank, tag & ~LONG, number, *_LENGTH.unpack_from(data))
+        return None
 
 
 _own: Mailbox | None = None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from gondwana.calls import endpoints, mailbox
-from gondwana.calls.active_messages import handlers
 from gondwana.futures import Future
 from gondwana.runtime import cores, interruptions, progress
 from gondwana.teams import Team, world
@@ -208,19 +207,9 @@ def quiesce(team: Team = world) -> None:
         while progress.progress():
             pass
         totals = np.zeros(2, np.int64)
-        mine = np.array(_counts(team.world_ranks), np.int64)
+        mine = np.array(mailbox.own().totals(team.world_ranks), np.int64)
         progress.wait_until(team.Iallreduce(mine, totals).test, "quiescence")
         now = totals.tolist()
         if now == before and now[0] == now[1]:
             return
         before = now
-
-
-def _counts(ranks: Sequence[int]) -> tuple[int, int]:
-    """Return how many messages this rank has sent to some ranks, and how many of theirs it has finished."""
-    box, active = mailbox.own(), handlers.opened()
-    sent, finished = box.totals(ranks)
-    if active is not None:
-        handled = active.totals(ranks)
-        sent, finished = sent + handled[0], finished + handled[1]
-    return sent, finished

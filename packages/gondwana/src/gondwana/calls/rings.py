@@ -1,4 +1,4 @@
-"""The memory layout of the rings that carry messages between two ranks of a node.
+"""The memory layout of the rings that carry messages between two ranks.
 
 A ring is a queue of bytes with one writer and one reader, in the memory of the reader: a line that holds how many bytes
 the reader has consumed (HEAD), then the data. A record is a header of two words and a payload, contiguous, on multiples
@@ -7,7 +7,8 @@ one transfer of a cache line and no counter is shared. Before a record appears, 
 which the reader polls next; a record that does not fit before the end of the ring is preceded by a SKIP record.
 
 Each side keeps its own state of a ring (an OUT or an IN block) in private memory. An inbox has a ring for each queue
-and each rank of the node, the rank itself included. Addresses are integers; nothing here needs Numba.
+and each rank of the node, the rank itself included. A ring between nodes exists twice, at its writer and at its reader:
+see `far_rings`. Addresses are integers; nothing here needs Numba.
 """
 
 from __future__ import annotations
@@ -30,28 +31,36 @@ QUEUES = 4
 KIND_SHIFT, TAG_SHIFT = 32, 40
 WHOLE, FIRST, MORE, SKIP = 1, 2, 3, 4
 
-# Words of an OUT and of an IN block. COUNT is of messages; HELD is set while others wait, which must go first.
-# BELL is the address of the reader's bell, 0 if there is none. PASSED and TOLD are for other nodes: see `far_rings`.
+# Words of an OUT and of an IN block. RING is 0 where nothing has been sent or has come yet. COUNT is of messages that
+# machine code has sent, or finished, which nobody else counts; HELD is set while others wait, which must go first. BELL
+# is the address of the reader's bell, 0 if there is none. For other nodes (see `far_rings`): PASSED and TOLD; CARRIER,
+# the address of the state of what carries the ring, 0 on the node, and PLACE, that of the peer among all.
 RING, CAPACITY, COUNT, TAIL, SEEN, HELD = range(6)
 BELL = 9
-COUNTED = 10
-"""Of calls and their replies: how many machine code has sent, or finished, which nobody else counts."""
 HEAD, INTO, SIZE, MISSING, EXPECTED, PAUSED = range(3, 9)
-PASSED = TOLD = 11
+PASSED = TOLD = 10
+CARRIER, PLACE = 11, 12
 BLOCK = 16
 
-# Words of the state of an inbox, before its OUT and IN blocks. SOURCE is the place of the rank whose message a handler
-# runs for, plus one, until it has replied. FAR is the address of the state of `far_rings`, 0 if there is none.
+# Words of the state of an inbox, before its OUT and IN blocks. PEERS have blocks, of which the first NEAR are on this
+# node. SOURCE is the place of the rank whose message a handler runs for, plus one, until it has replied. FAR is the
+# address of the state of `far_rings`, 0 if there is none.
 PEERS, POLLING, SENDING, SOURCE, FAILED, HANDLERS, BUFFER, FAR = range(8)
 # What `take` reports about the message that it found, and whether there are others.
 PEER, TAG, NUMBER, LENGTH, MORE_CAME = range(8, 13)
 NEXT = 13  # one word per queue: the peer whose turn it is
+CAME = NEXT + QUEUES  # one word per queue: whether there may be something from other nodes
+NEAR = CAME + QUEUES
 BLOCKS = 32  # where the OUT blocks begin; the IN blocks follow
 
 MESSAGE_RING = 2**16
-"""Bytes of a ring for active messages, or for their replies."""
+"""Bytes of a ring for active messages, or for their replies, on a node."""
+FAR_RING = 2**17
+"""Bytes of a ring between nodes."""
 LONGEST_MESSAGE = MESSAGE_RING // 2 - 2 * HEADER
-"""Bytes of the longest active message, its numbers and its payload, between ranks of a node."""
+"""Bytes of the longest active message, its numbers and its payload, and of any record between nodes."""
+CREDIT = FAR_RING // 4
+"""Bytes that are read of a ring before a writer on another node is told: any record fits the other three quarters."""
 ARGUMENTS = 16
 """Words of numbers that an active message has at most."""
 
@@ -60,8 +69,11 @@ MOST_PER_POLL = 64
 
 # Events of `take`.
 NOTHING, SMALL, WANTED, ASSEMBLED = range(4)
-SMALL_BYTES = 4096
-"""Payloads up to this are copied to the buffer of the inbox; for longer ones the reader provides memory."""
+SMALL_BYTES = 2**13
+"""Payloads up to this are copied to the buffer of the inbox; for longer ones, and so for all that have arrays beside
+their pickle, the reader provides memory."""
+BRIEF_BYTES = 2**15
+"""Payloads up to this are read, and written, by the machine code of brief calls."""
 
 # Words of an entry of the table of handlers: addresses of the machine code, of the context and of the ranks in the team
 # by their places; and the bytes of the longest reply, -1 if it never replies.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from gondwana.calls import rings
+from gondwana.calls import far_rings, rings
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import (
     atomic_load,
     atomic_store,
+    call_at,
     exchange,
     futex_wake,
     load_acquire,
@@ -16,6 +17,7 @@ from gondwana.compiler.memory_order import (
     store_release,
 )
 from gondwana.compiler.native import BYTES_AT, LENGTH_AT
+from gondwana.sync.delivery import POLL_AT
 
 LENGTH_BITS = (1 << rings.KIND_SHIFT) - 1
 KIND_BITS = (1 << (rings.TAG_SHIFT - rings.KIND_SHIFT)) - 1
@@ -72,6 +74,11 @@ def reserve(out: int, size: int) -> int:
     return ring + rings.LINE + (0 if skipped else offset)  # type: ignore[no-any-return]
 
 
+def has_room(out: int, size: int) -> int:
+    """Return 1 if there is room for a record with a payload of `size` bytes now, else 0."""
+    return (reserve(out, size) != 0) + 0  # type: ignore[no-any-return]
+
+
 @inlined
 def publish(out: int, record: int, size: int, kind: int, tag: int, number: int) -> None:
     """Publish a record whose payload has been written to the reader."""
@@ -93,18 +100,42 @@ def publish(out: int, record: int, size: int, kind: int, tag: int, number: int) 
         ring_bell(bell)
 
 
-def push_one(out: int, tag: int, number: int, data: int) -> int:
-    """Write a message that is a bytes object, if it fits half the ring; return 1, or 0 if there is no room now."""
-    size = load_word(data + LENGTH_AT)
-    if size > at(out, rings.CAPACITY) // 2 - 2 * rings.HEADER or at(out, rings.HELD) != 0:
+@inlined
+def longest(out: int) -> int:
+    """Return the bytes of the longest payload of a record."""
+    return rings.LONGEST_MESSAGE if at(out, rings.CARRIER) != 0 else at(out, rings.CAPACITY) // 2 - 2 * rings.HEADER
+
+
+@inlined
+def pass_on(block: int) -> int:
+    """Have what is written to a ring and what is due to its peer sent, if that is on another node; -1: it cannot."""
+    carrier = at(block, rings.CARRIER)
+    if carrier == 0:
         return 0
-    record = reserve(out, size)
+    return call_at(at(carrier, far_rings.FORWARD_AT), carrier, at(block, rings.PLACE), 0)  # type: ignore[no-any-return]
+
+
+@inlined
+def count_message(block: int) -> None:
+    """Count a message that has been sent or finished, which nobody else counts."""
+    put_at(block, rings.COUNT, at(block, rings.COUNT) + 1)
+
+
+@inlined
+def push(out: int, tag: int, number: int, data: int, size: int) -> int:
+    """Write a message if it fits a record; return 1, or 0 if others wait or there is no room now."""
+    record = reserve(out, size) if at(out, rings.HELD) == 0 and size <= longest(out) else 0
     if record == 0:
         return 0
-    move_bytes(record + rings.HEADER, data + BYTES_AT, size)
+    move_bytes(record + rings.HEADER, data, size)
     publish(out, record, size, rings.WHOLE, tag, number)
-    put_at(out, rings.COUNT, at(out, rings.COUNT) + 1)
+    pass_on(out)  # if that fails, the next poll will say so
     return 1
+
+
+def push_one(out: int, tag: int, number: int, data: int) -> int:
+    """Write a message that is a bytes object: as `push`."""
+    return push(out, tag, number, data + BYTES_AT, load_word(data + LENGTH_AT))  # type: ignore[no-any-return]
 
 
 @inlined
@@ -131,7 +162,7 @@ def push_parts(out: int, tag: int, number: int, parts: int, count: int, total: i
     What does not fit half of the ring goes in fragments of a quarter. The number travels in the header; in the first
     fragment the total length has that place.
     """
-    whole = at(out, rings.CAPACITY) // 2 - 2 * rings.HEADER
+    whole = longest(out)
     largest = whole if total <= whole else at(out, rings.CAPACITY) // 4 - rings.HEADER
     while done < total:
         left = total - done
@@ -147,7 +178,7 @@ def push_parts(out: int, tag: int, number: int, parts: int, count: int, total: i
         else:
             publish(out, record, size, rings.MORE, tag, number)
         done += size
-    put_at(out, rings.COUNT, at(out, rings.COUNT) + 1)
+    pass_on(out)
     return done
 
 
@@ -174,10 +205,12 @@ def next_record(block: int) -> int:
 
 @inlined
 def consume(block: int, nbytes: int) -> None:
-    """Release the space of a record to the writer."""
+    """Release the space of a record to the writer; tell one on another node after a quarter of the ring."""
     head = at(block, rings.HEAD) + nbytes
     put_at(block, rings.HEAD, head)
     store_release(at(block, rings.RING), head)
+    if at(block, rings.CARRIER) != 0 and head - at(block, rings.TOLD) >= rings.CREDIT:
+        pass_on(block)
 
 
 @inlined
@@ -191,14 +224,57 @@ def next_header(block: int) -> int:
 
 
 @inlined
-def _something(state: int, queue: int) -> bool:
-    """Return whether a queue has something to read."""
+def look_again(state: int, queue: int) -> None:
+    """Have the rings from other nodes looked at once more."""
+    store_release(state + rings.WORD * (rings.CAME + queue), 1)
+
+
+@inlined
+def seen_peers(state: int, queue: int) -> int:
+    """Return how many peers may have written to a queue: those of this node, or all, if something has come from others.
+
+    That is forgotten before the rings are looked at: what arrives later sets it again.
+    """
+    came = state + rings.WORD * (rings.CAME + queue)
+    return at(state, rings.PEERS if load_acquire(came) != 0 and exchange(came, 0) != 0 else rings.NEAR)  # type: ignore[no-any-return]
+
+
+@inlined
+def next_peer(state: int, queue: int) -> int:
+    """Return the next peer that has written to a queue and need not wait, the peers in turn; -1: there is none."""
+    peers = seen_peers(state, queue)
+    peer = at(state, rings.NEXT + queue)
     blocks = blocks_of(state, rings.QUEUES + queue)
-    for peer in range(at(state, rings.PEERS)):
+    for _ in range(peers):
+        if peer >= peers:
+            peer = 0
+        block = blocks + peer * rings.BLOCK * rings.WORD
+        if at(block, rings.PAUSED) == 0 and at(block, rings.RING) != 0 and next_header(block) != 0:
+            if peers > at(state, rings.NEAR):
+                look_again(state, queue)
+            return peer  # type: ignore[no-any-return]
+        peer += 1
+    return -1
+
+
+@inlined
+def _something(state: int, queue: int) -> bool:
+    """Return whether a queue has something to read, or may have from other nodes."""
+    blocks = blocks_of(state, rings.QUEUES + queue)
+    for peer in range(at(state, rings.NEAR)):
         block = blocks + peer * rings.BLOCK * rings.WORD
         if load_acquire(next_record(block)) != 0 and at(block, rings.PAUSED) == 0:
             return True
-    return False
+    return load_acquire(state + rings.WORD * (rings.CAME + queue)) != 0  # type: ignore[no-any-return]
+
+
+@inlined
+def receive(state: int) -> None:
+    """Take what other nodes send, once this rank has to do with any; if that fails, the next poll will say so."""
+    far = at(state, rings.FAR)
+    if far != 0 and at(far, far_rings.CONNECTED) != 0:
+        carrier = at(far, far_rings.DELIVERY)
+        call_at(load_word(carrier + POLL_AT), carrier, 0, 0)
 
 
 def poll(state: int) -> int:
@@ -213,6 +289,7 @@ def poll(state: int) -> int:
 def watch(state: int, polls: int) -> int:
     """Return 1 as soon as a queue has something to read, 0 after a number of polls."""
     for _ in range(polls):
+        receive(state)
         for queue in range(rings.QUEUES):
             if _something(state, queue):
                 return 1
@@ -239,10 +316,10 @@ def _assemble(block: int) -> bool:
 
 
 @inlined
-def is_small(block: int, word: int) -> bool:
-    """Return whether the next record, which has a given header, is all of a message, and a short one."""
+def is_small(block: int, word: int, most: int) -> bool:
+    """Return whether the next record, which has a given header, is all of a message of at most so many bytes."""
     kind = (word >> rings.KIND_SHIFT) & KIND_BITS
-    return kind == rings.WHOLE and word & LENGTH_BITS <= rings.SMALL_BYTES and at(block, rings.INTO) == 0
+    return kind == rings.WHOLE and word & LENGTH_BITS <= most and at(block, rings.INTO) == 0
 
 
 @inlined
@@ -274,7 +351,7 @@ def _event(state: int, block: int, word: int) -> int:
         put_at(state, rings.NUMBER, at(block, rings.EXPECTED))
         put_at(state, rings.LENGTH, at(block, rings.SIZE))
         return rings.ASSEMBLED
-    if is_small(block, word):
+    if is_small(block, word, rings.SMALL_BYTES):
         put_at(state, rings.NUMBER, number_of(block))
         put_at(state, rings.LENGTH, take_small(block, word, at(state, rings.BUFFER)))
         return rings.SMALL
@@ -284,23 +361,17 @@ def _event(state: int, block: int, word: int) -> int:
 
 def take(state: int, queue: int) -> int:
     """Take a message from a queue, the peers in turn; return the event and leave its description in the state."""
-    peers = at(state, rings.PEERS)
-    peer = at(state, rings.NEXT + queue)
-    blocks = blocks_of(state, rings.QUEUES + queue)
-    for _ in range(peers):
-        if peer >= peers:
-            peer = 0
-        block = blocks + peer * rings.BLOCK * rings.WORD
-        if at(block, rings.PAUSED) == 0:
-            word = next_header(block)
-            if word != 0:
-                event = _event(state, block, word)
-                if event != rings.NOTHING:
-                    put_at(state, rings.PEER, peer)
-                    put_at(state, rings.NEXT + queue, peer if event == rings.WANTED else peer + 1)
-                    put_at(state, rings.MORE_CAME, 1 if _something(state, queue) else 0)
-                    return event  # type: ignore[no-any-return]
-        peer += 1
+    for _ in range(at(state, rings.PEERS)):
+        peer = next_peer(state, queue)
+        if peer < 0:
+            break
+        block = block_of(state, rings.QUEUES + queue, peer)
+        event = _event(state, block, next_header(block))
+        put_at(state, rings.NEXT + queue, peer if event == rings.WANTED else peer + 1)
+        if event != rings.NOTHING:
+            put_at(state, rings.PEER, peer)
+            put_at(state, rings.MORE_CAME, 1 if _something(state, queue) else 0)
+            return event  # type: ignore[no-any-return]
     return rings.NOTHING
 
 

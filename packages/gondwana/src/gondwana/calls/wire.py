@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
+from gondwana.calls import rings
 from gondwana.runtime import interruptions
 from gondwana.teams import RemoteError
 
@@ -28,8 +29,8 @@ FORMS = PARTS | BUILTIN
 BUILTIN_TYPES = frozenset((int, float, complex, bool, str, bytes, type(None)))
 """No subclasses: what derives from these, such as NumPy's scalars, would arrive as something else."""
 
-_LARGE = 8192
-"""Bytes from which a buffer is sent beside the pickle."""
+_LARGE = rings.SMALL_BYTES
+"""Bytes from which a buffer is sent beside the pickle. The message is longer, and so has memory of its own."""
 _ALIGN = 16
 _COUNT = struct.Struct("<q")
 

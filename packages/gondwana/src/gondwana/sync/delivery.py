@@ -55,7 +55,8 @@ HEAD = 8 * WORD
 axes, bytes of a run."""
 AXIS = 2 * WORD
 """Bytes of an axis: count, stride in bytes."""
-ROOM = HEAD + AXES * AXIS + MOST
+ROOM = 2**15 + 128
+"""Bytes of the longest message, which is one of the room above."""
 
 PUT, ASK, REPORT, CARGO = range(4)
 """Kinds of messages: a put; a question how many have been applied; an answer, or credit that is given back; a message
@@ -144,26 +145,28 @@ class Delivery:
         self._words[ARRIVALS // WORD] = self._slots.ctypes.data
         self._words[DEPARTURES // WORD] = self._slots[RECEIVES:].ctypes.data
         self._watched: deque[Applied] = deque()
+        self._entries: tuple[tuple[int, Native], ...] = _ENTRIES
+        self._linked = False
 
     def link(self) -> None:
-        """Load the machine code that compiled code calls. Local; cheap if that was done before."""
-        self._words[PATIENCE // WORD] = 0 if cores.crowded() else _PATIENCE
-        for word, entry in _ENTRIES:
-            if not self._words[word // WORD]:
+        """Load the machine code that is called by address. Local; cheap if that was done before."""
+        if not self._linked:
+            self._words[PATIENCE // WORD] = 0 if cores.crowded() else _PATIENCE
+            for word, entry in self._entries:
                 self._words[word // WORD] = entry.address
+            self._linked = True
 
-    def carry(self, carrier: int, accept: int, resume: int) -> None:
-        """Hand the messages of the room above to its machine code from now on. Local.
+    def carry(self, carrier: int, accept: Native, resume: Native) -> None:
+        """Hand the messages of the room above to its machine code. Local; before any can come.
 
         Args:
             carrier: what both functions get as their first argument.
-            accept: address of `accept(carrier, message, rank)`: takes a message that has arrived.
-            resume: address of `resume(carrier, 0, 0)`: sends what had no room, and returns how many messages MPI still
-                sends. It is called where POSTPONED has been set, and at the end.
+            accept: `accept(carrier, message, rank)`: takes a message that has arrived.
+            resume: `resume(carrier, 0, 0)`: sends what had no room, and returns how many messages MPI still sends. It
+                is called where POSTPONED has been set, and at the end.
         """
-        self.link()
-        self._words[ACCEPT_AT // WORD], self._words[CARRIER // WORD] = accept, carrier
-        self._words[RESUME_AT // WORD] = resume
+        self._words[CARRIER // WORD] = carrier
+        self._entries += (ACCEPT_AT, accept), (RESUME_AT, resume)
 
     def poll(self) -> bool:
         """Apply what has arrived; return whether there was anything. Local; internal progress.
@@ -178,6 +181,7 @@ class Delivery:
 
     def apply(self) -> bool:
         """Apply what has arrived, by machine code; return whether there was anything. Local."""
+        self.link()
         found = served = 0
         while served < _MOST_AT_ONCE and (found := _poll.call(self.state)) > 0:
             served += 1
@@ -187,6 +191,7 @@ class Delivery:
 
     def take_soon(self, line: int, count: int, polls: int) -> bool:
         """Consume arrivals of a signal if there are as many, applying what comes meanwhile; return whether. Local."""
+        self.link()
         found = _take_soon.call(self.state, line, count, polls)
         if found < 0:
             self._fail()
@@ -207,6 +212,7 @@ class Delivery:
             axes: address of a table of how runs are repeated: their number, bytes of a run, count and stride in bytes
                 of each from the slowest on; 0 if the bytes lie in a row.
         """
+        self.link()
         number = _send.call(self.state, rank, data, nbytes, target, line, arrivals, axes)
         if number < 0:
             self._fail()
@@ -259,7 +265,9 @@ class Delivery:
 
     def _fail(self) -> NoReturn:
         reason = mpi.module().Get_error_string(int(self._words[FAILED // WORD]))
-        raise GondwanaError(f"MPI failed to send or to receive a signalled put or an active message: {reason}")
+        raise GondwanaError(
+            f"MPI failed to send or to receive a signalled put, an active message or a remote call: {reason}"
+        )
 
 
 class Applied(Future[None]):

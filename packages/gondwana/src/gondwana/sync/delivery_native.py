@@ -61,7 +61,8 @@ def _increment(address: int) -> int:
 
 
 @inlined
-def _lock(word: int) -> None:
+def lock(word: int) -> None:
+    """Acquire a lock against other threads of this process."""
     while exchange(word, 1) != 0:
         sched_yield()
 
@@ -139,7 +140,7 @@ def _try_to_send(state: int, rank: int, data: int, nbytes: int, target: int, lin
     number, peer = 0, _peer(state, rank)
     messages = max(1, (nbytes + delivery.MOST - 1) // delivery.MOST)
     most = delivery.WINDOW if nbytes != 0 else delivery.MOST_SIGNALS
-    _lock(state + delivery.SENDING)
+    lock(state + delivery.SENDING)
     if load_word(peer + delivery.PUTS) - load_acquire(peer + delivery.ACKNOWLEDGED) + messages <= most and _has_room(
         state, messages
     ):
@@ -174,7 +175,7 @@ def send(state: int, rank: int, data: int, nbytes: int, target: int, line: int, 
 @inlined
 def _tell(state: int, rank: int, kind: int) -> int:
     """Send a message without data; return 1, 0 if there is no room for it, or -1 if MPI failed."""
-    _lock(state + delivery.SENDING)
+    lock(state + delivery.SENDING)
     slot, sent = _free_slot(state), 0
     if slot != 0:
         sent = 1 if _dispatch(state, slot, rank, kind, delivery.HEAD) == 0 else -1
@@ -195,12 +196,6 @@ def ask(state: int, rank: int, number: int) -> int:
 
 
 # -- messages of the room above ------------------------------------------------------------------------------------
-
-
-@inlined
-def lock(word: int) -> None:
-    """Acquire a lock of the state."""
-    _lock(word)
 
 
 @inlined
@@ -377,7 +372,7 @@ def end(state: int) -> int:
         if load_word(state + delivery.FAILED) != 0:
             return -1
     if left == 0:
-        _lock(state + delivery.RECEIVING)  # for ever
+        lock(state + delivery.RECEIVING)  # for ever
         for place in range(delivery.RECEIVES):
             request = load_word(state + delivery.ARRIVALS) + place * delivery.SLOT + delivery.REQUEST
             _cancel(request)

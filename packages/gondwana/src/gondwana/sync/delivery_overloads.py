@@ -41,7 +41,9 @@ def apply_what_arrives() -> None:
     """Receive what other nodes send by `delivery`; MPI makes progress with all else."""
     state = _delivery()
     if state != 0 and _poll(state) < 0:
-        raise RuntimeError("MPI failed to receive a signalled put or an active message; a wait in Python says more")
+        raise RuntimeError(
+            "MPI failed to receive a signalled put, an active message or a call; a wait in Python says more"
+        )
 
 
 @inlined

@@ -12,7 +12,7 @@ from numba.core import types
 
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import bits_of, load_word, value_of
-from gondwana.compiler.mpi.mpi_overloads import checked_call, datatype_of, mpi_constant
+from gondwana.compiler.mpi.mpi_overloads import completed_call, datatype_of, mpi_constant
 from gondwana.compiler.types.buffers import load_like, on_stack
 from gondwana.compiler.types.handle_types import handle_word
 from gondwana.memory.pointer_overloads import check_bytes, element_size
@@ -20,10 +20,9 @@ from gondwana.memory.pointer_overloads import check_bytes, element_size
 _TABLE, _RANK, _OFFSET = 0, 1, 2
 _WINDOW = 8
 
-_accumulate = checked_call("Accumulate")
-_fetch_and_op = checked_call("Fetch_and_op")
-_compare_and_swap = checked_call("Compare_and_swap")
-_flush = checked_call("Win_flush")
+_accumulate = completed_call("Accumulate")
+_fetch_and_op = completed_call("Fetch_and_op")
+_compare_and_swap = completed_call("Compare_and_swap")
 
 _OPERATIONS = {
     "store": "REPLACE",
@@ -54,7 +53,6 @@ def accumulate(window: int, rank: int, offset: int, value: Any, operation: int) 
     """Combine a word with a value at the target."""
     datatype = datatype_of(value)
     _accumulate(on_stack(value), 1, datatype, rank, offset, 1, datatype, operation, window)
-    _flush(rank, window)
 
 
 @inlined
@@ -68,7 +66,6 @@ def _fetch(target: Any, value: Any, operation: int) -> Any:
     window, rank = _window_of(target), handle_word(target, _RANK)
     old = on_stack(value)
     _fetch_and_op(on_stack(value), old, datatype_of(value), rank, handle_word(target, _OFFSET), operation, window)
-    _flush(rank, window)
     return load_like(old, value)
 
 
@@ -78,7 +75,6 @@ def _swap(target: Any, expected: Any, value: Any) -> Any:
     window, rank = _window_of(target), handle_word(target, _RANK)
     old, where = on_stack(value), handle_word(target, _OFFSET)
     _compare_and_swap(on_stack(value), on_stack(expected), old, datatype_of(value), rank, where, window)
-    _flush(rank, window)
     return load_like(old, value)
 
 

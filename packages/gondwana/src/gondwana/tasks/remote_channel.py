@@ -417,7 +417,7 @@ def arrive(key: Key, capacity: int, dtype: np.dtype[Any] | None, file: SharedFil
     from gondwana.tasks.distant_channel import DistantChannel
 
     items = item_rings.Objects() if dtype is None else item_rings.Values(dtype)
-    near = mailbox.own().is_near(key[0]) and key[0] != world.rank
+    near = mailbox.own().rings.is_near(key[0]) and key[0] != world.rank
     if near:
         try:
             ring = item_rings.ItemRing(capacity, items.largest, file)

@@ -17,7 +17,7 @@ from numba.np import numpy_support
 from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word
-from gondwana.compiler.mpi.mpi_overloads import checked_call, mpi_constant
+from gondwana.compiler.mpi.mpi_overloads import completed_call, mpi_constant
 from gondwana.compiler.types.buffers import ROOM, address_of, check_array, contiguous_count, is_array, room_on_stack
 from gondwana.compiler.types.handle_types import handle_word
 from gondwana.memory.pointer_overloads import (
@@ -40,9 +40,8 @@ _WORD = 8
 _PIECE = 2**30
 """Bytes that one operation moves; MPI counts with 32 bits."""
 
-_mpi_put = checked_call("Put")
-_mpi_get = checked_call("Get")
-_flush = checked_call("Win_flush")
+_mpi_put = completed_call("Put")
+_mpi_get = completed_call("Get")
 _byte = mpi_constant("uint8")
 
 
@@ -66,7 +65,6 @@ def _far(move: Any) -> Any:
             count = min(nbytes - done, _PIECE)
             move(address + done, count, _byte(), rank, offset + done, count, _byte(), window)
             done += count
-        _flush(rank, window)
 
     return run
 

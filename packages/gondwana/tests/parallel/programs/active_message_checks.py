@@ -176,8 +176,8 @@ def injected(threads, n):
 
 
 def check_threads_of_compiled_code_that_put_add_signal_and_send():
-    for threads in (2, 4) if NEAR else (1,):  # between nodes MPI lets threads wait for each other for milliseconds
-        n = (1000 if NEAR else 12) // threads
+    for threads in (2, 4):
+        n = 1000 // threads
         held, slots, counter, adders, arrived = injected(threads, n)
         clear()
         gw.parallel(inject, adding, slots, counter, adders, arrived, NEXT, n, threads=threads)
@@ -501,7 +501,7 @@ def send_then_wait(message, rank, data, n, signal, arrived):
 
 def check_what_could_not_leave_at_once_leaves_during_a_wait():
     forget()
-    signal, data = gw.Signal(world), np.arange(MOST)
+    signal, data = gw.Signal(world), np.arange(MOST // 4)
     n = 1 if NEAR else 6  # not more than what fits a ring: nobody runs handlers before the signal is there
     send_then_wait(sampling, NEXT, data, n, signal, arrived)
     assert digests[LAST] == digest_of([(number, data) for number in range(n)])
@@ -559,7 +559,7 @@ def check_payloads_that_are_refused():
     team = world.split(world.rank)
     alone = gw.ActiveMessage(on_samples, ("i8",), (digests, arrived), team, payload="i8")
     bytes_of_all = (MOST + 1) * 8  # with the number
-    assert bytes_of_all // 1024 == (31 if NEAR else 8)
+    assert bytes_of_all // 1024 == 31
     assert (alone.max_payload + 1) * 8 // 1024 == 31  # whatever the other teams are
     assert (longest(sampling), longest(alone), adding.max_payload) == (MOST, alone.max_payload, 0)
     long, line = np.zeros(MOST + 1, np.int64), np.zeros(4, np.int64)

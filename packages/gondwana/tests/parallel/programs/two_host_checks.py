@@ -28,7 +28,7 @@ SHARED = (
     "check_different_operations_on_one_word_exclude_each_other",
     "check_epochs",
     "check_fetch_and_add_gives_a_permutation",
-    "check_parcels_of_any_size_arrive_once",
+    "check_payloads_of_any_size_arrive_once",
     "check_progress_at_the_target_is_enough",
     "check_random_puts_and_gets_against_a_model",
     "check_the_budget_towards_a_rank",

@@ -1,4 +1,4 @@
-"""What windows, parcels and rank translation must do, by all ranks, each a node of its own."""
+"""What windows, payloads and rank translation must do, by all ranks, each a node of its own."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import time
 import numpy as np
 from checks import raises, run_checks
 
-from gondwana.calls.parcels import MOST_BYTES, MOST_PARCELS, REPLIES, REQUESTS, Parcels
+import gondwana as gw
+from gondwana.calls.payloads import MOST_BYTES, MOST_PAYLOADS, Payloads
+from gondwana.calls.rings import CALL, CALL_REPLY
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
 from gondwana.teams import BOR, MAX, MIN, SUM, windows, world
 from gondwana.teams.windows import Window
 
 SIZE = 4096
-PARCELS = Parcels(world)
+PAYLOADS = Payloads(world)
 
 
 def zeros(size=SIZE):
@@ -352,100 +354,101 @@ def check_progress_at_the_target_is_enough():
         world.barrier()
 
 
-# -- parcels ---------------------------------------------------------------------------------------------------------
+# -- payloads --------------------------------------------------------------------------------------------------------
+
+
+def send(rank, queue, data):
+    """Send a payload if there is room; return whether there was."""
+    if not PAYLOADS.has_room(rank, queue, len(data)):
+        return False
+    PAYLOADS.send(rank, queue, np.frombuffer(data, np.uint8))
+    return True
 
 
 def poll_until(ready):
     """Receive until ``ready(received)``; return what came, by queue."""
     received = []
     while not ready(received):
-        for queue in (REPLIES, REQUESTS):
-            if (parcel := PARCELS.poll(queue)) is not None:
-                received.append((queue, parcel[0], bytes(parcel[1])))
+        for queue in (CALL_REPLY, CALL):
+            if (found := PAYLOADS.arrived(queue)) is not None:
+                received.append((queue, *found[:3], bytes(found[3])))
     return received
 
 
 def settle():
-    while not PARCELS.idle:
-        assert PARCELS.poll() is None
     world.barrier()
-    assert PARCELS.poll(REQUESTS) is None
-    assert PARCELS.poll(REPLIES) is None
+    assert PAYLOADS.coming == 0
+    assert PAYLOADS.arrived(CALL) is None
+    assert PAYLOADS.arrived(CALL_REPLY) is None
     world.barrier()
 
 
-def check_parcels_of_any_size_arrive_once():
-    sizes = (0, 1, 8, 4095, 4096, 65_537, 3_000_000)
+def check_payloads_of_any_size_arrive_once():
+    sizes = (1, 8, 4095, 4096, 65_537, 3_000_000)
     sent = {(rank, size): bytes([(rank + size) % 251]) * size for rank in range(world.size) for size in sizes}
     received = []
     for rank in range(world.size):
+        for number, size in enumerate(sizes):
+            PAYLOADS.expect(CALL, rank, 7, number, size)
+    for rank in range(world.size):
         for size in sizes:
-            data = sent[world.rank, size]
-            while not PARCELS.send(rank, [data[: size // 3], bytearray(data[size // 3 :])]):
-                if (parcel := PARCELS.poll()) is not None:
-                    received.append((parcel[0], bytes(parcel[1])))
-    received += [(source, data) for _, source, data in poll_until(lambda new: len(new) + len(received) == len(sent))]
-    assert sorted(received) == sorted((rank, data) for (rank, _), data in sent.items())
+            while not send(rank, CALL, sent[world.rank, size]):
+                if (found := PAYLOADS.arrived(CALL)) is not None:
+                    received.append((CALL, *found[:3], bytes(found[3])))
+    received += poll_until(lambda new: len(new) + len(received) == len(sent))
+    expected = [(CALL, rank, 7, sizes.index(size), data) for (rank, size), data in sent.items()]
+    assert sorted(received) == sorted(expected)
     settle()
 
 
 def check_a_send_copies_what_may_change():
-    data = bytearray(b"before")
     right = (world.rank + 1) % world.size
-    assert PARCELS.send(right, [data])
-    assert PARCELS.send(right, [np.arange(3.0)])
-    data[:] = b"after!"
-    received = poll_until(lambda received: len(received) == 2)
-    assert sorted(data for _, _, data in received) == sorted([b"before", np.arange(3.0).tobytes()])
-    settle()
+    for nbytes in (6, 20_000, 3_000_000):
+        data, array = bytearray(b"x" * nbytes), np.arange(nbytes, dtype=np.uint8)
+        futures = [gw.rpc(right, bytes, data), gw.rpc(right, bytes, array)]
+        data[:] = b"y" * nbytes
+        array[:] = 7
+        assert futures[0].result() == b"x" * nbytes
+        assert futures[1].result() == np.arange(nbytes, dtype=np.uint8).tobytes()
+    world.barrier()
 
 
 def check_the_budget_towards_a_rank():
-    right = (world.rank + 1) % world.size
-    assert PARCELS.pending(right) == 0
+    left, right = (world.rank - 1) % world.size, (world.rank + 1) % world.size
     accepted = 0
-    while PARCELS.send(right, [b"x"]):
+    while send(right, CALL, b"x"):
         accepted += 1
-    assert accepted == MOST_PARCELS
-    assert not PARCELS.send(right, [b""])
+    assert accepted == MOST_PAYLOADS
     # The other queue has a budget of its own, and more than that passes when it is empty.
-    assert PARCELS.send(right, [bytes(2 * MOST_BYTES)], REPLIES)
-    assert not PARCELS.send(right, [b""], REPLIES)
-    assert not PARCELS.idle
+    assert send(right, CALL_REPLY, bytes(2 * MOST_BYTES))
+    assert not send(right, CALL_REPLY, b"x")
     world.barrier()
     # What lies unread in one queue does not hold up the other.
-    while PARCELS.poll(REPLIES) is None:
+    PAYLOADS.expect(CALL_REPLY, left, 0, 0, 2 * MOST_BYTES)
+    while PAYLOADS.arrived(CALL_REPLY) is None:
         pass
-    received = poll_until(lambda received: len(received) == MOST_PARCELS)
-    assert {queue for queue, _, _ in received} == {REQUESTS}
+    for number in range(MOST_PAYLOADS):
+        PAYLOADS.expect(CALL, left, 0, number, 1)
+    received = poll_until(lambda received: len(received) == MOST_PAYLOADS)
+    assert {queue for queue, *_ in received} == {CALL}
     settle()
-    assert PARCELS.send(right, [b"again"])
+    assert send(right, CALL, b"again")
+    PAYLOADS.expect(CALL, left, 0, 0, 5)
     poll_until(lambda received: len(received) == 1)
     settle()
 
 
-def check_parcels_do_not_meet_other_messages():
-    right = (world.rank + 1) % world.size
-    request = world.Isend(np.arange(4.0), right, tag=REQUESTS)
-    assert PARCELS.send(right, [b"parcel"])
-    assert [data for _, _, data in poll_until(lambda received: len(received) == 1)] == [b"parcel"]
+def check_payloads_do_not_meet_other_messages():
+    left, right = (world.rank - 1) % world.size, (world.rank + 1) % world.size
+    request = world.Isend(np.arange(4.0), right, tag=CALL)
+    PAYLOADS.expect(CALL, left, 0, 0, 7)
+    assert send(right, CALL, b"payload")
+    assert [data for *_, data in poll_until(lambda received: len(received) == 1)] == [b"payload"]
     into = np.zeros(4)
-    world.Recv(into, tag=REQUESTS)
+    world.Recv(into, tag=CALL)
     request.wait()
     assert into.tolist() == [0, 1, 2, 3]
     settle()
-
-
-def check_parcels_end_with_their_team():
-    with world.split(0, key=-world.rank) as team:
-        parcels = Parcels(team)
-        assert parcels.send(team.size - 1 - team.rank, [b"hello"])
-        while (parcel := parcels.poll()) is None:
-            pass
-        assert (parcel[0], bytes(parcel[1])) == (team.size - 1 - team.rank, b"hello")
-        while not parcels.idle:
-            pass
-        parcels.free()
 
 
 # -- ranks -----------------------------------------------------------------------------------------------------------

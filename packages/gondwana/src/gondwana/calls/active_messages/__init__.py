@@ -1,7 +1,7 @@
 """Active messages: compiled functions that messages run, on a node and between nodes.
 
-`message` is for users; `handlers` are the functions of this rank and what has arrived for them. On a node messages go
-through the rings of `calls.rings`, between nodes through `far_rings`.
+`message` is for users; `handlers` are the functions of this rank and what has arrived for them. Messages go through the
+rings of `calls.inbox`, as remote calls do.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING

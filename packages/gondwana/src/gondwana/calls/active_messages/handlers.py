@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.calls import mailbox, rings
-from gondwana.calls.active_messages import far_rings
-from gondwana.calls.active_messages.far_rings import FarRings
 from gondwana.calls.mailbox import Mailbox
 from gondwana.compiler.native import BYTES_AT, DATA_AT, Native
 from gondwana.errors import GondwanaError, UsageError
-from gondwana.sync import delivery
-from gondwana.teams import world
 
 MOST_HANDLERS = 4096
 
@@ -53,13 +48,9 @@ class Handlers:
 
     Args:
         box: the mailbox of this rank.
-        size: the number of ranks in the world.
-
-    Attributes:
-        place: of each rank of the world in tables of compiled code: those of this node come first.
     """
 
-    def __init__(self, box: Mailbox, size: int) -> None:
+    def __init__(self, box: Mailbox) -> None:
         self._box = box
         self._rings = box.rings
         self._state = box.rings.state
@@ -68,22 +59,11 @@ class Handlers:
         self._rings.words[rings.HANDLERS] = self._table.ctypes.data
         self._failed = self._rings.words.data[rings.FAILED : rings.FAILED + 1]
         self._post, self._post_payload, self._serve = _post.call, _post_payload.call, _serve.call
-        others = [rank for rank in range(size) if rank not in self._rings.place]
-        self.place = {rank: place for place, rank in enumerate((*self._rings.ranks, *others))}
-        self._far: FarRings | None = None
-        if (carrier := delivery.opened()) is not None:
-            self._far = FarRings(others, size, carrier)
-            self._rings.words[rings.FAR] = self._far.state
 
     @property
     def free(self) -> int:
         """The lowest number above those of all handlers."""
         return max(self._handled, default=-1) + 1
-
-    def longest(self, ranks: Sequence[int]) -> int:
-        """Return the bytes that a message among some ranks of the world takes at most. Local."""
-        near = all(rank in self._rings.place for rank in ranks)
-        return rings.LONGEST_MESSAGE if near else far_rings.LONGEST_MESSAGE
 
     def enter(self, number: int, handled: Handled) -> None:
         """Register the handler of messages with a number. Local.
@@ -93,7 +73,7 @@ class Handlers:
         """
         if number >= MOST_HANDLERS:
             raise UsageError(f"more than {MOST_HANDLERS} active messages: create them once, not in a loop")
-        ranks = np.array([handled.sources.get(rank, -1) for rank in self.place], np.int64)
+        ranks = np.array([handled.sources.get(rank, -1) for rank in self._rings.ranks], np.int64)
         handled.context = (*handled.context, ranks)
         self._table[number] = (handled.entry, handled.block.ctypes.data, ranks.ctypes.data, handled.longest_reply)
         self._handled[number] = handled
@@ -104,7 +84,7 @@ class Handlers:
         Raises:
             GondwanaError: the rank is on another node, and cannot be sent to.
         """
-        place, address = self.place[rank], id(numbers) + BYTES_AT
+        place, address = self._rings.place[rank], id(numbers) + BYTES_AT
         if payload is None:
             sent = self._post(self._state, place, number, address, len(numbers))
         else:
@@ -123,7 +103,7 @@ class Handlers:
         Raises:
             Exception: that of a handler.
         """
-        if self._box.seen & mailbox.MESSAGES or self._failed[0] or (self._far is not None and self._far.came[0]):
+        if self._box.seen & mailbox.MESSAGES or self._failed[0]:
             return self._run()
         return False
 
@@ -133,8 +113,7 @@ class Handlers:
         Raises:
             Exception: that of a handler.
         """
-        if self._far is not None:
-            self._far.receive()
+        self._rings.receive()
         self._run()
 
     def _run(self) -> bool:
@@ -153,15 +132,6 @@ class Handlers:
             finally:
                 handled.block[:2] = 0
 
-    def totals(self, ranks: Sequence[int]) -> tuple[int, int]:
-        """Return how many messages this rank has sent to some ranks and handled from them. Local."""
-        sent = finished = 0
-        for rank in ranks:
-            lines = self._rings if self._far is None or rank in self._rings.place else self._far
-            more, done = lines.totals(rank)
-            sent, finished = sent + more, finished + done
-        return sent, finished
-
 
 _own: Handlers | None = None
 
@@ -170,7 +140,7 @@ def own() -> Handlers:
     """Return the handlers of this rank. Local."""
     global _own
     if _own is None:
-        _own = Handlers(mailbox.own(), world.size)
+        _own = Handlers(mailbox.own())
     return _own
 
 

@@ -71,8 +71,8 @@ class ActiveMessage:
         payload: dtype of the array that each message carries besides, of any length up to `max_payload`; None: none.
 
     Attributes:
-        max_payload: elements that a payload has at most, the same on all ranks: about 32 KiB in a team on one node,
-            about 8 KiB in a team on several. Compiled code can read it, too. Without a payload, 0.
+        max_payload: elements that a payload has at most: about 32 KiB. Compiled code can read it, too. Without a
+            payload, 0.
 
     Raises:
         UsageError: the arguments are too long, or `context` has an active message inside a tuple.
@@ -116,7 +116,7 @@ class ActiveMessage:
         self._dtypes = tuple(dtype_name(np.dtype(argument)) for argument in arguments)
         self._payload = None if payload is None else np.dtype(payload)
         self._packer = struct.Struct("=" + "".join(_FORMATS[name] for name in self._dtypes))
-        room = self._handlers.longest(team.world_ranks) - self._packer.size
+        room = rings.LONGEST_MESSAGE - self._packer.size
         self.max_payload = 0 if self._payload is None else room // max(1, self._payload.itemsize)
         problem: Exception | None = None
         try:
@@ -190,10 +190,9 @@ class ActiveMessage:
     def _handled(self, entry: int) -> handlers.Handled:
         """Return the receiver's description of the handler, after connecting to all ranks for compiled code."""
         ranks = self.team.world_ranks
-        self._places = np.array([self._handlers.place[rank] for rank in ranks], np.int64)
+        self._places = np.array([self._rings.place[rank] for rank in ranks], np.int64)
         for rank in ranks:
-            if rank in self._rings.place:
-                self._rings.connect(rank)
+            self._rings.connect(rank)
         sources = {rank: place for place, rank in enumerate(ranks)}
         return handlers.Handled(self.name, entry, self._block, sources, self._context, self._longest_reply)
 

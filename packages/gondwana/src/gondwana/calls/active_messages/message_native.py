@@ -13,27 +13,38 @@ from numba.extending import intrinsic
 from numba.np import arrayobj, numpy_support
 
 from gondwana.calls import rings
-from gondwana.calls.active_messages import far_rings
 from gondwana.calls.rings_native import (
     LENGTH_BITS,
     at,
     block_of,
     consume,
+    count_message,
+    look_again,
     next_header,
     next_record,
     padded,
+    pass_on,
     publish,
     put_at,
     reserve,
+    seen_peers,
 )
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.codegen import compile_entry, guarded, typed
 from gondwana.compiler.function import HEADER_WORDS
 from gondwana.compiler.inlining import called, inlined
-from gondwana.compiler.memory_order import call_at, exchange, load_word, move_bytes, sched_yield, store_release
+from gondwana.compiler.memory_order import (
+    call_at,
+    exchange,
+    load_acquire,
+    load_word,
+    move_bytes,
+    store_release,
+)
 from gondwana.compiler.types.arguments import Spec, spec_words, working_precision
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.unpack import Typing, loader
+from gondwana.sync.delivery_native import lock
 
 _STATUS = 0
 
@@ -42,41 +53,15 @@ _STATUS = 0
 
 
 @inlined
-def lock(word: int) -> None:
-    """Acquire a lock against other threads of this process that send."""
-    while exchange(word, 1) != 0:
-        sched_yield()
-
-
-@inlined
-def out_of(state: int, queue: int, place: int) -> int:
-    """Return the address of the OUT block of a queue to the rank at a place: those of the node come first."""
-    peers = at(state, rings.PEERS)
-    if place < peers:
-        return block_of(state, queue, place)  # type: ignore[no-any-return]
-    peer = at(at(state, rings.FAR), far_rings.PEERS) + (place - peers) * far_rings.PEER * rings.WORD
-    return peer + rings.WORD * (far_rings.OUT + queue * rings.BLOCK)  # type: ignore[no-any-return]
-
-
-@inlined
 def post_reserved(out: int, record: int, nbytes: int, handler: int, count: int) -> None:
     """Publish a message to the reader, with the number of elements of its payload."""
     publish(out, record, nbytes, rings.WHOLE, handler, count)
-    put_at(out, rings.COUNT, at(out, rings.COUNT) + 1)
-
-
-@inlined
-def forward(state: int, place: int) -> int:
-    """Have what is written for the rank at a place sent, if that is on another node; return 0, or -1 if it cannot."""
-    if place < at(state, rings.PEERS):
-        return 0
-    far = at(state, rings.FAR)
-    return call_at(at(far, far_rings.FORWARD_AT), far, place - at(state, rings.PEERS), 0)  # type: ignore[no-any-return]
+    count_message(out)
 
 
 @inlined
 def _post(state: int, place: int, handler: int, numbers: int, nbytes: int, payload: int, more: int, count: int) -> int:
-    out = out_of(state, rings.MESSAGE, place)
+    out = block_of(state, rings.MESSAGE, place)
     lock(state + rings.WORD * rings.SENDING)
     record = reserve(out, nbytes + more)
     if record != 0:
@@ -86,7 +71,7 @@ def _post(state: int, place: int, handler: int, numbers: int, nbytes: int, paylo
     store_release(state + rings.WORD * rings.SENDING, 0)
     if record == 0:
         return 0
-    return 1 if forward(state, place) == 0 else -1
+    return 1 if pass_on(out) == 0 else -1
 
 
 def post(state: int, place: int, handler: int, numbers: int, nbytes: int) -> int:
@@ -122,7 +107,7 @@ def _handle(state: int, handler: int, entry: int, source: int, record: int) -> N
 
 
 @inlined
-def handle_ring(state: int, queue: int, block: int, reply: int, place: int, limit: int) -> int:
+def _handle_ring(state: int, queue: int, block: int, reply: int, place: int, limit: int) -> int:
     """Run the handlers of the messages in one ring; return their number.
 
     Args:
@@ -148,8 +133,25 @@ def handle_ring(state: int, queue: int, block: int, reply: int, place: int, limi
         _handle(state, handler, entry, at(at(entry, rings.RANKS), place), next_record(block))
         put_at(state, rings.SOURCE, 0)
         consume(block, rings.HEADER + padded(word & LENGTH_BITS))
-        put_at(block, rings.COUNT, at(block, rings.COUNT) + 1)
+        count_message(block)
         done += 1
+    return done
+
+
+@inlined
+def _serve_queue(state: int, queue: int, limit: int) -> int:
+    """Run the handlers of what has arrived in a queue, up to a limit for each peer; return their number."""
+    done = 0
+    for peer in range(seen_peers(state, queue)):
+        block = block_of(state, rings.QUEUES + queue, peer)
+        if at(block, rings.RING) != 0:
+            reply = block_of(state, rings.MESSAGE_REPLY, peer)
+            served = _handle_ring(state, queue, block, reply, peer, limit)
+            if served > 0:
+                pass_on(reply)
+            if peer >= at(state, rings.NEAR) and load_acquire(next_record(block)) != 0:
+                look_again(state, queue)
+            done += served
     return done
 
 
@@ -160,15 +162,8 @@ def serve(state: int, limit: int) -> int:
     if exchange(polling, 1) != 0:
         return 0  # inside a handler, or another thread runs handlers
     done = 0
-    for peer in range(at(state, rings.PEERS)):
-        reply = block_of(state, rings.MESSAGE_REPLY, peer)
-        replies = block_of(state, rings.QUEUES + rings.MESSAGE_REPLY, peer)
-        done += handle_ring(state, rings.MESSAGE_REPLY, replies, reply, peer, limit)
-        messages = block_of(state, rings.QUEUES + rings.MESSAGE, peer)
-        done += handle_ring(state, rings.MESSAGE, messages, reply, peer, limit)
-    far = at(state, rings.FAR)
-    if far != 0 and at(far, far_rings.CAME) != 0:
-        done += call_at(at(far, far_rings.SERVE_AT), state, limit, 0)
+    for queue in range(rings.MESSAGE_REPLY, rings.MESSAGE - 1, -1):
+        done += _serve_queue(state, queue, limit)
     store_release(polling, 0)
     return done
 

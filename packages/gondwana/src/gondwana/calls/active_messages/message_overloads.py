@@ -11,9 +11,9 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, overload_attribute, overload_method
 
 from gondwana.calls.active_messages.message import REPLY, SEND, word_bytes
-from gondwana.calls.active_messages.message_native import forward, lock, out_of, post_reserved, serve
+from gondwana.calls.active_messages.message_native import post_reserved, serve
 from gondwana.calls.rings import FAILED, FAR, HEADER, MESSAGE, MESSAGE_REPLY, MOST_PER_POLL, SENDING, SOURCE, WORD
-from gondwana.calls.rings_native import at, put_at, reserve
+from gondwana.calls.rings_native import at, block_of, pass_on, put_at, reserve
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word, move_bytes, pause, sched_yield, store_release
 from gondwana.compiler.mpi.mpi_overloads import mpi_constant
@@ -22,6 +22,7 @@ from gondwana.compiler.types.buffers import address_of, check_array, contiguous_
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.compiler.types.unpack import scalar_type
 from gondwana.runtime import progress
+from gondwana.sync.delivery_native import lock
 from gondwana.sync.delivery_overloads import apply_what_arrives
 
 _STATE, _NUMBER, _PLACES, _RANKS, _LONGEST = range(5)
@@ -156,14 +157,14 @@ def _send(message: Any, rank: Any, *values: Any) -> Any:
     def run(message: Any, rank: Any, *values: Any) -> None:
         state, place = handle_word(message, _STATE), _place(message, rank)
         payload = _last(message, values)
-        out, nbytes = out_of(state, MESSAGE, place), numbers + payload[2]
+        out, nbytes = block_of(state, MESSAGE, place), numbers + payload[2]
         lock(state + WORD * SENDING)
         record = reserve(out, nbytes)
         if record == 0:
             record = _make_room(state, out, nbytes)
         _write(message, out, record, numbers, values, payload)
         store_release(state + WORD * SENDING, 0)
-        if forward(state, place) != 0:
+        if pass_on(out) != 0:
             raise RuntimeError("send of an active message to another node: MPI failed; in Python, send says more")
 
     return run
@@ -180,7 +181,7 @@ def _reply(message: Any, source: Any, *values: Any) -> Any:
         if at(state, SOURCE) != place + 1:
             raise RuntimeError("reply of an active message: once, and only to the source of the message at hand")
         put_at(state, SOURCE, 0)
-        out = out_of(state, MESSAGE_REPLY, place)
+        out = block_of(state, MESSAGE_REPLY, place)
         record = reserve(out, numbers + payload[2])  # there is room: the caller checked before it ran the handler
         _write(message, out, record, numbers, values, payload)
 

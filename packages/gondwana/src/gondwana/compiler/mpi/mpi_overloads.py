@@ -23,12 +23,20 @@ from numba.extending import intrinsic, overload_attribute
 from numba.np import arrayobj, numpy_support
 
 from gondwana.compiler.inlining import INLINED, inlined
-from gondwana.compiler.memory_order import declare, fetch_add_word, load_word
+from gondwana.compiler.memory_order import (
+    compare_exchange,
+    declare,
+    exchange,
+    fetch_add_word,
+    futex_wait,
+    futex_wake,
+    load_word,
+)
 from gondwana.compiler.mpi import (
     objects,  # noqa: F401  (tells compiled code where requests are counted)
     table,
 )
-from gondwana.compiler.mpi.table import LOANS
+from gondwana.compiler.mpi.table import LOANS, TURN
 from gondwana.compiler.types.handle_types import family_type, handle_word, is_handle
 from gondwana.compiler.types.points import INT
 
@@ -36,6 +44,9 @@ _WORD = 8
 _OWNER, _RELEASE, _BLOCK = _WORD, 2 * _WORD, 3 * _WORD
 """Offsets in a block of the memory's owner and of the function that gives up a reference to it, or 0; and its bytes.
 MPI's request comes first."""
+
+_FREE, _TAKEN, _AWAITED = range(3)
+"""Values of the word by which threads take turns: nobody has the turn, one has it, and perhaps others sleep."""
 
 _BYTES = cgutils.voidptr_t
 
@@ -98,6 +109,34 @@ def checked_call(name: str) -> Any:
     return run
 
 
+def completed_call(name: str) -> Any:
+    """Return a function like that of `checked_call` that completes the operation, on its window and at its target.
+
+    Threads take turns, since two that are in such operations at the same time take some twenty times as long in Open
+    MPI. One that waits for its turn sleeps: the processor may be needed at the target.
+
+    Args:
+        name: an operation on a window.
+    """
+    call, flush = mpi_call(name), mpi_call("Win_flush")
+    target = 4 if name == "Compare_and_swap" else 3
+    message = f"MPI_{name} failed; the same operation called from Python says more"
+
+    @inlined
+    def run(*args: int) -> None:
+        turn = _turn()
+        if compare_exchange(turn, _FREE, _TAKEN) != _FREE:
+            while exchange(turn, _AWAITED) != _FREE:
+                futex_wait(turn, _AWAITED)
+        failed = call(*args) != 0 or flush(args[target], args[-1]) != 0
+        if exchange(turn, _FREE) == _AWAITED:
+            futex_wake(turn, 1)
+        if failed:
+            raise RuntimeError(message)
+
+    return run
+
+
 def mpi_constant(name: str) -> Any:
     """Return a function for compiled code that returns an entry of the table: a handle or a constant.
 
@@ -114,6 +153,9 @@ def mpi_constant(name: str) -> Any:
         return types.int64(), codegen
 
     return constant
+
+
+_turn = mpi_constant(TURN)
 
 
 @intrinsic

@@ -69,6 +69,9 @@ MAILBOX = "MAILBOX"
 DELIVERY = "DELIVERY"
 """Place of the address of this rank's state of signalled puts between nodes; 0 on a single node."""
 
+TURN = "TURN"
+"""Place of the address of the word by which threads of compiled code take turns in one-sided operations of MPI."""
+
 RECORDS = "RECORDS"
 """Place of the address of this process's trace records, for compiled code that records as well."""
 
@@ -79,13 +82,14 @@ _STATUS_BYTES = 256
 
 _NAMES = [
     *(*FUNCTIONS, *OPERATIONS, *OF_REALS.values(), *sorted(DTYPES), *CONSTANTS),
-    *(UNUSED_TAG, STATUS, MAILBOX, DELIVERY, RECORDS, LOANS),
+    *(UNUSED_TAG, STATUS, TURN, MAILBOX, DELIVERY, RECORDS, LOANS),
 ]
 SLOTS = {name: place for place, name in enumerate(_NAMES)}
 """Place of every entry in the table, by its name."""
 
 _table = np.zeros(len(_NAMES), np.int64)
 _status = np.zeros(_STATUS_BYTES, np.uint8)
+_turn = np.zeros(1, np.int64)
 _registered = False
 _link_delivery: Callable[[], None] | None = None
 
@@ -153,4 +157,5 @@ def _entries() -> list[int]:
         *[addresses.constant(name) for name in CONSTANTS],
         mpi.largest_tag(),
         _status.ctypes.data,
+        _turn.ctypes.data,
     ]

@@ -1,4 +1,4 @@
-"""The rings among the ranks of a node: their memory, and the compiled functions that write and read them."""
+"""The inbox of this rank: the rings from and to all ranks, and the compiled functions that write and read them."""
 
 from __future__ import annotations
 
@@ -9,33 +9,39 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.calls import rings
+from gondwana.calls.far_rings import FarRings
 from gondwana.calls.rings import NOTHING, SMALL
 from gondwana.compiler.mpi import table
 from gondwana.memory.segment import Segment
 from gondwana.runtime import idle
 from gondwana.runtime.later import ComputedOnce
+from gondwana.sync import delivery
 from gondwana.teams import Team
 
 _NODE_BYTES = 8 * 2**20
 _SMALLEST_RING, _LARGEST_RING = 2**15, 2**18
 _MOMENT = 60
 """Rings at which a waiting rank looks in a microsecond: four of each peer at each poll."""
+_LOOK_OF_MPI = 8
+"""Peers at whose rings a rank looks in the time of a look for messages of other nodes."""
 
 Found = tuple[int, int, int, Any]
 """A message: the rank in the world that sent it, its tag, its number, and its bytes, valid until the next is taken.
 The buffer may be longer than the message."""
 
 
-class NodeRings:
-    """The inbox of this rank, to which the ranks of its node write, and the connections to theirs.
+class Inbox:
+    """The rings in which this rank writes to the others and they to it.
 
-    Collective over the world to create; everything else is local.
+    Those of ranks of the node are memory that both share, the others are carried (see `far_rings`). Collective over the
+    world to create; everything else is local.
 
     Args:
         team: the world.
 
     Attributes:
-        ranks: the ranks of this node.
+        ranks: the ranks of the world by their places in tables of compiled code: those of this node come first.
+        near: how many of them are on this node.
         place: index of each rank in `ranks`.
         words: the state that compiled code works on.
         state: the address of `words`.
@@ -47,11 +53,13 @@ class NodeRings:
 
     def __init__(self, team: Team) -> None:
         self._own = team.rank
-        self.ranks = tuple(rank for rank in range(team.size) if team.node_of(rank) == team.node_index)
+        near = [rank for rank in range(team.size) if team.node_of(rank) == team.node_index]
+        self.ranks = (*near, *(rank for rank in range(team.size) if team.node_of(rank) != team.node_index))
+        self.near = len(near)
         self.place = {rank: place for place, rank in enumerate(self.ranks)}
-        self._capacities = _capacities(len(self.ranks))
+        self._capacities = _capacities(self.near)
         self._starts = _starts(self._capacities)
-        self._segment = Segment(team, rings.LINE + len(self.ranks) * self._starts[-1], window=False)
+        self._segment = Segment(team, rings.LINE + self.near * self._starts[-1], window=False)
         self._bell = self._segment.view(team.rank)[:8].data.cast("B").cast("q")
         self.awake = False
         self.outs: list[dict[int, int]] = [{} for _ in range(rings.QUEUES)]
@@ -62,17 +70,22 @@ class NodeRings:
         self.more = self.words.data[rings.MORE_CAME : rings.MORE_CAME + 1]
         self._buffer = np.zeros(rings.SMALL_BYTES, np.uint8)
         self._small = self._buffer.data
+        self._far: FarRings | None = None
+        self._polls = 1 + _MOMENT // (self.near + _LOOK_OF_MPI * (self.near < team.size))
         self._lay_out()
 
     def _lay_out(self) -> None:
         idle.install(self._segment.view(self._own)[rings.BELL_AT :][:8].data.cast("B").cast("q"))
-        self.words[rings.PEERS] = peers = len(self.ranks)
+        self.words[rings.PEERS], self.words[rings.NEAR] = len(self.ranks), self.near
         self.words[rings.BUFFER] = self._buffer.ctypes.data
         for queue in range(rings.QUEUES):
-            for peer in range(peers):
-                block = rings.in_block(queue, peer, peers)
-                self.words[block + rings.RING] = self._segment.address + self._offset(queue, peer)
+            for rank in self.ranks[: self.near]:
+                block = self.in_block(queue, rank)
+                self.words[block + rings.RING] = self._segment.address + self._offset(queue, self.place[rank])
                 self.words[block + rings.CAPACITY] = self._capacities[queue]
+        if (carrier := delivery.opened()) is not None:
+            self._far = FarRings(self.state, self.place, self.near, self._segment.address, carrier)
+            self.words[rings.FAR] = self._far.state
         table.set_mailbox(self.state)
 
     def _offset(self, queue: int, writer: int) -> int:
@@ -82,31 +95,46 @@ class NodeRings:
     @ComputedOnce
     def bells(self) -> npt.NDArray[np.int64]:
         """The number of the ranks of this node and the addresses of their bells, for compiled code."""
-        return np.array([len(self.ranks), *[self._segment.base(rank) + rings.BELL_AT for rank in self.ranks]], np.int64)
+        near = self.ranks[: self.near]
+        return np.array([self.near, *[self._segment.base(rank) + rings.BELL_AT for rank in near]], np.int64)
+
+    def is_near(self, rank: int) -> bool:
+        """Return whether a rank of the world is on this node. Local."""
+        return self.place[rank] < self.near
 
     def wake(self) -> None:
         """Load the compiled functions, at the first message to or from this rank. Local."""
         if not self.awake:
             self.push = rings.native("push_one", 4, objects=1)
             self._push_parts = rings.native("push_parts", 7)
+            self._has_room = rings.native("has_room", 2)
             self._take = rings.native("take", 2)
             self._poll = rings.native("poll", 1)
             self._watch = rings.native("watch", 2)
             self._provide = rings.native("provide", 5)
+            if self._far is not None:
+                self._far.link()
             self.awake = True
 
     def connect(self, rank: int) -> None:
-        """Map the rings to a rank of this node, and notify it that messages may come. Local."""
+        """Prepare the rings to a rank; notify one of this node that messages may come. Local."""
         if rank in self.outs[0]:
             return
         self.wake()
+        if self._far is not None and not self.is_near(rank):
+            self._far.connect(self.place[rank])
+        else:
+            self._map(rank)
+        for queue in range(rings.QUEUES):
+            self.outs[queue][rank] = self.state + rings.WORD * self.out_block(queue, rank)
+
+    def _map(self, rank: int) -> None:
         base = self._segment.base(rank)
         for queue in range(rings.QUEUES):
             block = self.out_block(queue, rank)
             self.words[block + rings.RING] = base + self._offset(queue, self.place[self._own])
             self.words[block + rings.CAPACITY] = self._capacities[queue]
             self.words[block + rings.BELL] = base + rings.BELL_AT
-            self.outs[queue][rank] = self.state + rings.WORD * block
         self._segment.view(rank)[:8].view(np.int64)[0] = 1
 
     def out_block(self, queue: int, rank: int) -> int:
@@ -117,17 +145,32 @@ class NodeRings:
         """Return the index in `words` of the IN block of a queue from a rank. Local."""
         return rings.in_block(queue, self.place[rank], len(self.ranks))
 
-    def totals(self, rank: int) -> tuple[int, int]:
-        """Return how many active messages this rank has sent to a rank of its node and handled from it. Local."""
-        queues = rings.MESSAGE, rings.MESSAGE_REPLY
-        sent = sum(int(self.words[self.out_block(queue, rank) + rings.COUNT]) for queue in queues)
-        return sent, sum(int(self.words[self.in_block(queue, rank) + rings.COUNT]) for queue in queues)
+    def pause(self, rank: int, pause: bool) -> None:
+        """Leave the calls of a rank in their ring from now on, or take them again. Local."""
+        word = self.in_block(rings.CALL, rank) + rings.PAUSED
+        if self.words[word] != pause:
+            self.words[word] = pause
+            if not self.is_near(rank):
+                self.words[rings.CAME + rings.CALL] = 1  # or what waits there would not be looked for
+
+    def totals(self, ranks: Sequence[int]) -> tuple[int, int]:
+        """Return how many messages machine code has sent to some ranks, and finished of theirs. Local."""
+        blocks = [(queue, rank) for rank in ranks for queue in range(rings.QUEUES)]
+        sent = sum(int(self.words[self.out_block(*block) + rings.COUNT]) for block in blocks)
+        return sent, sum(int(self.words[self.in_block(*block) + rings.COUNT]) for block in blocks)
 
     def push_one(self, rank: int, queue: int, tag: int, number: int, data: bytes) -> bool:
-        """Write a message if it is short, there is room for it now, and no others wait. Local."""
+        """Write a message if it fits a record, there is room for it now, and no others wait. Local; no progress."""
+        out = self.outs[queue].get(rank)
+        if out is None:
+            self.connect(rank)
+            out = self.outs[queue][rank]
+        return bool(self.push(out, tag, number, data))
+
+    def has_room(self, rank: int, queue: int) -> bool:
+        """Return whether the ring to a rank of another node has room for any record now. Local."""
         self.connect(rank)
-        written: bool = self.push(self.outs[queue][rank], tag, number, data) == 1
-        return written
+        return bool(self._has_room(self.outs[queue][rank], rings.LONGEST_MESSAGE))
 
     def push_parts(self, rank: int, queue: int, tag: int, number: int, parts: tuple[int, int, int], done: int) -> int:
         """Continue writing a message of several parts; return how many of its bytes are written. Local.
@@ -137,7 +180,8 @@ class NodeRings:
             queue: of the message.
             tag: of the message.
             number: of the message.
-            parts: address of the table of its parts, their number, and their total bytes.
+            parts: address of the table of its parts, their number, and their total bytes; to another node, at most
+                `rings.LONGEST_MESSAGE`.
             done: the number of bytes written before.
         """
         self.connect(rank)
@@ -152,9 +196,14 @@ class NodeRings:
             self.wake()
         return 0
 
+    def receive(self) -> None:
+        """Take what other nodes have sent. Local."""
+        if self._far is not None:
+            self._far.receive()
+
     def watch(self) -> bool:
         """Return whether something comes within about a microsecond. Local."""
-        return self.awake and self._watch(self.state, 1 + _MOMENT // len(self.ranks)) != 0
+        return self.awake and self._watch(self.state, self._polls) != 0
 
     def take(self, queue: int) -> Found | None:
         """Return a message that has arrived in a queue, None if there is none. Local."""
