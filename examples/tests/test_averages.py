@@ -3,8 +3,7 @@
 import averages
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import gondwana as gw
 from gondwana.testing import strategies as gs

@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = {
     # Which of the others a package imports, and how many lines of code it may have; the goals are 33,000, 8,200, 9,500
     # and 2,900.
-    "gondwana": ((), 38_310),
+    "gondwana": ((), 38_300),
     "gondwana-apps": (("gondwana",), 9_000),
-    "gondwana-bench": (("gondwana", "gondwana_apps"), 9_900),
+    "gondwana-bench": (("gondwana", "gondwana_apps"), 9_890),
     "gondwana-emulator": (("gondwana",), 2_860),
 }
 SOURCES = {name: ROOT / "packages" / name / "src" / name.replace("-", "_") for name in PACKAGES}

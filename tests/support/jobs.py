@@ -14,14 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
-from gondwana.testing.jobs import Outcome as Outcome
-from gondwana.testing.jobs import Program as Program
-from gondwana.testing.jobs import clean_environment as clean_environment
-from gondwana.testing.jobs import kill_group as kill_group
-from gondwana.testing.jobs import python_arguments as python_arguments
-from gondwana.testing.jobs import run_command as run_command
-from gondwana.testing.jobs import run_ranks as run_ranks
-from gondwana.testing.jobs import start_command as start_command
+from gondwana.testing.jobs import (
+    Outcome as Outcome,
+    Program as Program,
+    clean_environment as clean_environment,
+    kill_group as kill_group,
+    python_arguments as python_arguments,
+    run_command as run_command,
+    run_ranks as run_ranks,
+    start_command as start_command,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 MPICH_PYTHON, INTEL_PYTHON = (Path(f"{sys.prefix}-{mpi}", "bin", "python") for mpi in ("mpich", "intel"))

@@ -11,10 +11,8 @@ import numpy.typing as npt
 from gondwana.errors import UsageError
 
 try:
-    from sklearn.base import BaseEstimator as BaseEstimator
-    from sklearn.base import ClusterMixin as ClusterMixin
-    from sklearn.utils.validation import check_is_fitted as check_is_fitted
-    from sklearn.utils.validation import validate_data as validate_data
+    from sklearn.base import BaseEstimator as BaseEstimator, ClusterMixin as ClusterMixin
+    from sklearn.utils.validation import check_is_fitted as check_is_fitted, validate_data as validate_data
 except ImportError:
 
     class BaseEstimator:  # type: ignore[no-redef]

@@ -1,2 +1,1 @@
-from support.on_a_gpu import gpu as gpu
-from support.on_a_gpu import pytest_runtest_setup as pytest_runtest_setup
+from support.on_a_gpu import gpu as gpu, pytest_runtest_setup as pytest_runtest_setup

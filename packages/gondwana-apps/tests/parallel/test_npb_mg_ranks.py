@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from gondwana import results
-from support import jobs
-from support import npb_mg_oracle as oracle
+from support import jobs, npb_mg_oracle as oracle
 
 pytestmark = pytest.mark.parallel
 

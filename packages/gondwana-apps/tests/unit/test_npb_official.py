@@ -13,8 +13,7 @@ import pytest
 
 from gondwana.cli import launch
 from gondwana.errors import UsageError
-from gondwana_bench.npb import binaries
-from gondwana_bench.npb import comparison as npb
+from gondwana_bench.npb import binaries, comparison as npb
 from gondwana_bench.npb.jobs import Finished, Job, run
 
 OUTPUT = """

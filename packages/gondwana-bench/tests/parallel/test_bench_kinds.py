@@ -11,8 +11,7 @@ import pytest
 
 from gondwana import results
 from gondwana.errors import UsageError
-from gondwana_bench.kinds import copies as kinds
-from gondwana_bench.kinds import memspeed
+from gondwana_bench.kinds import copies as kinds, memspeed
 from gondwana_bench.kinds.memories import Memory
 from gondwana_bench.statistics import summarize
 from support import jobs

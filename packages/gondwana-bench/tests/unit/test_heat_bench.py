@@ -12,8 +12,7 @@ import pytest
 
 from gondwana import results
 from gondwana.errors import UsageError
-from gondwana_bench.heat import against
-from gondwana_bench.heat import regularity as bench
+from gondwana_bench.heat import against, regularity as bench
 from support import jobs
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import gondwana as gw
 from gondwana import results
@@ -20,8 +19,7 @@ from gondwana_apps.hpcg.exchange import connect
 from gondwana_apps.hpcg.grid import choose_grid, geometry
 from gondwana_apps.hpcg.problem import generate
 from gondwana_bench.cli.model import with_latency
-from gondwana_bench.model import applications, fit, noise, observations, predict
-from gondwana_bench.model import machine as machines
+from gondwana_bench.model import applications, fit, machine as machines, noise, observations, predict
 from gondwana_bench.model.costs import collective_seconds, exchange_seconds, message_seconds, sweep_seconds
 from gondwana_bench.model.machine import Application, Link, Machine, Memory, Noise, Tail
 from gondwana_bench.model.observations import Measured, Observation

@@ -12,8 +12,7 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gondwana.gpu.interface import CudaError
 from gondwana_emulator import driver as emulated

@@ -23,151 +23,139 @@ from gondwana.runtime import later as _later
 
 if _TYPE_CHECKING:
     from gondwana.arrays.array import Array as Array
-    from gondwana.arrays.create import empty as empty
-    from gondwana.arrays.create import empty_like as empty_like
-    from gondwana.arrays.create import from_function as from_function
-    from gondwana.arrays.create import from_numpy as from_numpy
-    from gondwana.arrays.create import full as full
-    from gondwana.arrays.create import full_like as full_like
-    from gondwana.arrays.create import ones as ones
-    from gondwana.arrays.create import zeros as zeros
-    from gondwana.arrays.create import zeros_like as zeros_like
+    from gondwana.arrays.create import (
+        empty as empty,
+        empty_like as empty_like,
+        from_function as from_function,
+        from_numpy as from_numpy,
+        full as full,
+        full_like as full_like,
+        ones as ones,
+        zeros as zeros,
+        zeros_like as zeros_like,
+    )
     from gondwana.arrays.device_array import DeviceArray as DeviceArray
     from gondwana.arrays.ghost_exchange import exchange as exchange
     from gondwana.arrays.global_array import GlobalArray as GlobalArray
-    from gondwana.arrays.interop import from_dlpack as from_dlpack
-    from gondwana.arrays.interop import on_device as on_device
+    from gondwana.arrays.interop import from_dlpack as from_dlpack, on_device as on_device
     from gondwana.arrays.layout import Layout as Layout
-    from gondwana.arrays.reference import ArrayReference as ArrayReference
-    from gondwana.arrays.reference import array_at as array_at
-    from gondwana.arrays.reference import share as share
+    from gondwana.arrays.reference import ArrayReference as ArrayReference, array_at as array_at, share as share
     from gondwana.arrays.remote import RemoteArray as RemoteArray
     from gondwana.calls.active_messages.message import ActiveMessage as ActiveMessage
     from gondwana.calls.dist_object import DistObject as DistObject
-    from gondwana.calls.remote_calls import discharge as discharge
-    from gondwana.calls.remote_calls import progress_thread as progress_thread
-    from gondwana.calls.remote_calls import quiesce as quiesce
-    from gondwana.calls.remote_calls import rpc as rpc
-    from gondwana.calls.remote_calls import rpc_ff as rpc_ff
-    from gondwana.calls.remote_calls import try_rpc as try_rpc
-    from gondwana.calls.remote_calls import try_rpc_ff as try_rpc_ff
-    from gondwana.compiler.externs import Extern as Extern
-    from gondwana.compiler.externs import extern as extern
+    from gondwana.calls.remote_calls import (
+        discharge as discharge,
+        progress_thread as progress_thread,
+        quiesce as quiesce,
+        rpc as rpc,
+        rpc_ff as rpc_ff,
+        try_rpc as try_rpc,
+        try_rpc_ff as try_rpc_ff,
+    )
+    from gondwana.compiler.externs import Extern as Extern, extern as extern
     from gondwana.compiler.function import jit as jit
-    from gondwana.compiler.linker import Compilation as Compilation
-    from gondwana.compiler.linker import compilation as compilation
-    from gondwana.compiler.multithreading.pool import set_threads as set_threads
-    from gondwana.compiler.multithreading.pool import threads as threads
-    from gondwana.compiler.multithreading.team import ThreadTeam as ThreadTeam
-    from gondwana.compiler.multithreading.team import parallel as parallel
+    from gondwana.compiler.linker import Compilation as Compilation, compilation as compilation
+    from gondwana.compiler.multithreading.pool import set_threads as set_threads, threads as threads
+    from gondwana.compiler.multithreading.team import ThreadTeam as ThreadTeam, parallel as parallel
     from gondwana.compiler.timing import clock as clock
     from gondwana.domains.domain import Domain as Domain
-    from gondwana.domains.point import Point as Point
-    from gondwana.domains.point import X as X
-    from gondwana.domains.point import Y as Y
-    from gondwana.domains.point import Z as Z
+    from gondwana.domains.point import Point as Point, X as X, Y as Y, Z as Z
     from gondwana.domains.rect import RectDomain as RectDomain
-    from gondwana.futures import Future as Future
-    from gondwana.futures import Promise as Promise
-    from gondwana.futures import when_all as when_all
-    from gondwana.gpu.device import Device as Device
-    from gondwana.gpu.device import Event as Event
-    from gondwana.gpu.device import device_count as device_count
+    from gondwana.futures import Future as Future, Promise as Promise, when_all as when_all
+    from gondwana.gpu.device import Device as Device, Event as Event, device_count as device_count
     from gondwana.kernels.foreach_kernels import foreach as foreach
     from gondwana.kernels.fusion import fused as fused
-    from gondwana.kernels.inspection.inspection import Inspection as Inspection
-    from gondwana.kernels.inspection.inspection import inspect as inspect
+    from gondwana.kernels.inspection.inspection import Inspection as Inspection, inspect as inspect
     from gondwana.kernels.intermediate import Intermediate as Intermediate
-    from gondwana.kernels.launch_graphs import Captured as Captured
-    from gondwana.kernels.launch_graphs import capture as capture
+    from gondwana.kernels.launch_graphs import Captured as Captured, capture as capture
     from gondwana.kernels.random_numbers import random as random
     from gondwana.kernels.reductions import reduce as reduce
     from gondwana.kernels.trials import is_faster as is_faster
-    from gondwana.memory.cuda_kind import cuda as cuda
-    from gondwana.memory.cuda_kind import synchronize as synchronize
-    from gondwana.memory.heap import Heap as Heap
-    from gondwana.memory.heap import HeapFullError as HeapFullError
-    from gondwana.memory.kinds import MemoryKind as MemoryKind
-    from gondwana.memory.kinds import host as host
+    from gondwana.memory.cuda_kind import cuda as cuda, synchronize as synchronize
+    from gondwana.memory.heap import Heap as Heap, HeapFullError as HeapFullError
+    from gondwana.memory.kinds import MemoryKind as MemoryKind, host as host
     from gondwana.memory.pointer import GlobalPtr as GlobalPtr
     from gondwana.memory.segment import Segment as Segment
     from gondwana.runtime.exits import RemoteError as RemoteError
     from gondwana.runtime.launcher import launched_by as launched_by
-    from gondwana.runtime.progress import ProgressError as ProgressError
-    from gondwana.runtime.progress import in_callback as in_callback
-    from gondwana.runtime.progress import progress as progress
+    from gondwana.runtime.progress import (
+        ProgressError as ProgressError,
+        in_callback as in_callback,
+        progress as progress,
+    )
     from gondwana.runtime.terminal import ProgressBar as ProgressBar
     from gondwana.runtime.tracing.spans import span as span
     from gondwana.runtime.watching.rollcall import name_ranks as name_ranks
     from gondwana.sync.atomics import AtomicDomain as AtomicDomain
     from gondwana.sync.locks import Lock as Lock
-    from gondwana.sync.signals import Signal as Signal
-    from gondwana.sync.signals import signal as signal
-    from gondwana.sync.signals import wait as wait
+    from gondwana.sync.signals import Signal as Signal, signal as signal, wait as wait
     from gondwana.tasks.asyncio_bridge import run_coroutine as run_coroutine
-    from gondwana.tasks.channel import Channel as Channel
-    from gondwana.tasks.channel import ChannelClosed as ChannelClosed
-    from gondwana.tasks.conditions import Condition as Condition
-    from gondwana.tasks.conditions import Semaphore as Semaphore
+    from gondwana.tasks.channel import Channel as Channel, ChannelClosed as ChannelClosed
+    from gondwana.tasks.conditions import Condition as Condition, Semaphore as Semaphore
     from gondwana.tasks.loops import pfor as pfor
     from gondwana.tasks.pool.pool import WorkerPool as WorkerPool
-    from gondwana.tasks.pool.task import PoolBrokenError as PoolBrokenError
-    from gondwana.tasks.pool.task import PoolClosedError as PoolClosedError
-    from gondwana.tasks.pool.task import WorkerLostError as WorkerLostError
+    from gondwana.tasks.pool.task import (
+        PoolBrokenError as PoolBrokenError,
+        PoolClosedError as PoolClosedError,
+        WorkerLostError as WorkerLostError,
+    )
     from gondwana.tasks.remote_channel import RemoteChannel as RemoteChannel
     from gondwana.tasks.remote_condition import RemoteCondition as RemoteCondition
     from gondwana.tasks.scheduler import yield_task as yield_task
-    from gondwana.tasks.selection import Selected as Selected
-    from gondwana.tasks.selection import select as select
+    from gondwana.tasks.selection import Selected as Selected, select as select
     from gondwana.tasks.shared_array import SharedArray as SharedArray
-    from gondwana.tasks.spawning import Spawned as Spawned
-    from gondwana.tasks.spawning import everywhere as everywhere
-    from gondwana.tasks.spawning import fetch as fetch
-    from gondwana.tasks.spawning import spawn as spawn
-    from gondwana.tasks.spawning import spawn_at as spawn_at
-    from gondwana.tasks.task import Task as Task
-    from gondwana.tasks.task import TaskCancelled as TaskCancelled
-    from gondwana.tasks.task import current_task as current_task
-    from gondwana.tasks.task import sleep as sleep
+    from gondwana.tasks.spawning import (
+        Spawned as Spawned,
+        everywhere as everywhere,
+        fetch as fetch,
+        spawn as spawn,
+        spawn_at as spawn_at,
+    )
+    from gondwana.tasks.task import (
+        Task as Task,
+        TaskCancelled as TaskCancelled,
+        current_task as current_task,
+        sleep as sleep,
+    )
     from gondwana.teams import world as world
-    from gondwana.teams.ops import BAND as BAND
-    from gondwana.teams.ops import BOR as BOR
-    from gondwana.teams.ops import BXOR as BXOR
-    from gondwana.teams.ops import IN_PLACE as IN_PLACE
-    from gondwana.teams.ops import LAND as LAND
-    from gondwana.teams.ops import LOR as LOR
-    from gondwana.teams.ops import LXOR as LXOR
-    from gondwana.teams.ops import MAX as MAX
-    from gondwana.teams.ops import MAXLOC as MAXLOC
-    from gondwana.teams.ops import MIN as MIN
-    from gondwana.teams.ops import MINLOC as MINLOC
-    from gondwana.teams.ops import PROD as PROD
-    from gondwana.teams.ops import SUM as SUM
-    from gondwana.teams.ops import Op as Op
-    from gondwana.teams.request import PersistentRequest as PersistentRequest
-    from gondwana.teams.request import Request as Request
-    from gondwana.teams.request import start_all as start_all
+    from gondwana.teams.ops import (
+        BAND as BAND,
+        BOR as BOR,
+        BXOR as BXOR,
+        IN_PLACE as IN_PLACE,
+        LAND as LAND,
+        LOR as LOR,
+        LXOR as LXOR,
+        MAX as MAX,
+        MAXLOC as MAXLOC,
+        MIN as MIN,
+        MINLOC as MINLOC,
+        PROD as PROD,
+        SUM as SUM,
+        Op as Op,
+    )
+    from gondwana.teams.request import (
+        PersistentRequest as PersistentRequest,
+        Request as Request,
+        start_all as start_all,
+    )
     from gondwana.teams.team import Team as Team
     from gondwana.testing.fake_device import fake_device as fake_device
     from gondwana.transfer.box import strided as strided
-    from gondwana.transfer.collectives.verbs import allreduce as allreduce
-    from gondwana.transfer.collectives.verbs import barrier as barrier
-    from gondwana.transfer.collectives.verbs import bcast as bcast
-    from gondwana.transfer.completion import AccessRegion as AccessRegion
-    from gondwana.transfer.completion import Transfer as Transfer
-    from gondwana.transfer.messages.verbs import irecv as irecv
-    from gondwana.transfer.messages.verbs import isend as isend
-    from gondwana.transfer.messages.verbs import recv as recv
-    from gondwana.transfer.messages.verbs import send as send
-    from gondwana.transfer.messages.verbs import sendrecv as sendrecv
-    from gondwana.transfer.messages.verbs import wait_all as wait_all
+    from gondwana.transfer.collectives.verbs import allreduce as allreduce, barrier as barrier, bcast as bcast
+    from gondwana.transfer.completion import AccessRegion as AccessRegion, Transfer as Transfer
+    from gondwana.transfer.messages.verbs import (
+        irecv as irecv,
+        isend as isend,
+        recv as recv,
+        send as send,
+        sendrecv as sendrecv,
+        wait_all as wait_all,
+    )
     from gondwana.transfer.plans.create import plan as plan
     from gondwana.transfer.plans.plan import Plan as Plan
     from gondwana.transfer.runs import indexed as indexed
-    from gondwana.transfer.verbs import copy as copy
-    from gondwana.transfer.verbs import copy_indexed as copy_indexed
-    from gondwana.transfer.verbs import get as get
-    from gondwana.transfer.verbs import put as put
+    from gondwana.transfer.verbs import copy as copy, copy_indexed as copy_indexed, get as get, put as put
 
 __getattr__, __dir__ = _later.later(
     __name__,

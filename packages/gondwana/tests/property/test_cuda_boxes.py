@@ -8,8 +8,7 @@ import struct
 from collections import Counter
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gondwana.gpu.box_kernels_ptx import AXES, UNITS, copy_name
 from gondwana.transfer.box_copy import SOURCE, TARGET, BoxCopy

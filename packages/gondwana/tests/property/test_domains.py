@@ -7,8 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise, permutations, product
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from gondwana.domains import Domain, IndexSet, Offset, Point, RectDomain
 from gondwana.testing.strategies import coordinates, corners, dimensions, domains, offsets, points, rect_domains

@@ -8,8 +8,7 @@ from collections import deque
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import gondwana as gw
 from gondwana.errors import UsageError

@@ -9,8 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gondwana.compiler.native import BYTES_AT, DATA_AT, LENGTH_AT, MOST_ARGUMENTS, TYPE_AT, builtin_at
 

@@ -12,8 +12,7 @@ import pytest
 from gondwana.cli import main
 from support.datasets import make_dataset
 from support.trials import Trials, judge, verdict_of
-from torture import __main__ as torture
-from torture import options
+from torture import __main__ as torture, options
 
 pytest.importorskip("adios2")
 

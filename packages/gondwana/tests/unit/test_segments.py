@@ -8,8 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import gondwana as gw
 from gondwana.memory import segment

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gondwana.runtime import shared_file
 from gondwana.runtime.shared_file import HUGE, SharedFile, collapse, map_shared, pages_of_arrays

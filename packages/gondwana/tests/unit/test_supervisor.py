@@ -13,8 +13,7 @@ from pathlib import Path
 from subprocess import Popen
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gondwana.runtime import supervisor
 from support import jobs

@@ -27,8 +27,7 @@ from gondwana.gpu.interface import Driver
 from gondwana.runtime import supervisor
 from gondwana.runtime.tracing import clocks, part, recorder
 from gondwana.runtime.tracing.recorders import Recorder, now
-from gondwana.traces import __main__ as by_hand
-from gondwana.traces import closing, rank_events
+from gondwana.traces import __main__ as by_hand, closing, rank_events
 from gondwana.traces.merge import Trace, merge
 from support import jobs, trace_format
 

@@ -59,8 +59,7 @@ def fit(
     latency: Latency = None,
 ) -> None:
     """Fit a machine to results of applications and of `bench rma`, `heat`, `npb` and `hpcg`."""
-    from gondwana_bench.model import fit as fitting
-    from gondwana_bench.model import machine, noise, observations
+    from gondwana_bench.model import fit as fitting, machine, noise, observations
 
     check_writable(out, f"--out {out}")
     measured = observations.read(results)

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.errors import UsageError
-from gondwana_apps.davs import app as davs_app
-from gondwana_apps.davs import outputs, settings
+from gondwana_apps.davs import app as davs_app, outputs, settings
 from gondwana_apps.davs.generator import generate
 from gondwana_apps.davs.presets import PRESETS
 from gondwana_apps.free_memory import available_memory, in_gib

@@ -20,8 +20,7 @@ from gondwana_apps.heat.app import DISCARDED
 from gondwana_apps.pictures import figure, save
 from gondwana_bench import processes
 from gondwana_bench.heat.job import VARIANTS as VARIANTS
-from gondwana_bench.rows import Row, check_numbers, check_ranks, with_interval
-from gondwana_bench.rows import as_csv as rows_as_csv
+from gondwana_bench.rows import Row, as_csv as rows_as_csv, check_numbers, check_ranks, with_interval
 from gondwana_bench.statistics import RESAMPLES
 
 SIZES = (16, 100)

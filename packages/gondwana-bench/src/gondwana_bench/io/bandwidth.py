@@ -14,8 +14,7 @@ from gondwana.runtime import cores
 from gondwana_apps.free_memory import available_memory, in_gib
 from gondwana_apps.pictures import figure, save
 from gondwana_bench import processes
-from gondwana_bench.rows import Row, columns, relative
-from gondwana_bench.rows import as_csv as rows_as_csv
+from gondwana_bench.rows import Row, as_csv as rows_as_csv, columns, relative
 from gondwana_bench.scaling.steps import over_ranks
 from gondwana_bench.statistics import summarize
 

@@ -13,8 +13,7 @@ from typing import Any
 from gondwana.runtime import cores
 from gondwana_apps.pictures import figure, save
 from gondwana_bench import processes
-from gondwana_bench.rows import Row, relative
-from gondwana_bench.rows import as_csv as rows_as_csv
+from gondwana_bench.rows import Row, as_csv as rows_as_csv, relative
 from gondwana_bench.scaling.applications import Application, Problem
 
 RANKS = "1,2,4"

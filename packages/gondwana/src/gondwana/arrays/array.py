@@ -19,8 +19,7 @@ from gondwana.compiler.types.records import element_dtype, is_record, spelled
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.transfer.box import MemoryOrder as MemoryOrder
-from gondwana.transfer.box import StridedBox
+from gondwana.transfer.box import MemoryOrder as MemoryOrder, StridedBox
 from gondwana.transfer.verbs import copy
 
 

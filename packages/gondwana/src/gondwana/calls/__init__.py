@@ -13,13 +13,15 @@ from gondwana.runtime import later as _later
 if _TYPE_CHECKING:
     from gondwana.calls.active_messages.message import ActiveMessage as ActiveMessage
     from gondwana.calls.dist_object import DistObject as DistObject
-    from gondwana.calls.remote_calls import discharge as discharge
-    from gondwana.calls.remote_calls import progress_thread as progress_thread
-    from gondwana.calls.remote_calls import quiesce as quiesce
-    from gondwana.calls.remote_calls import rpc as rpc
-    from gondwana.calls.remote_calls import rpc_ff as rpc_ff
-    from gondwana.calls.remote_calls import try_rpc as try_rpc
-    from gondwana.calls.remote_calls import try_rpc_ff as try_rpc_ff
+    from gondwana.calls.remote_calls import (
+        discharge as discharge,
+        progress_thread as progress_thread,
+        quiesce as quiesce,
+        rpc as rpc,
+        rpc_ff as rpc_ff,
+        try_rpc as try_rpc,
+        try_rpc_ff as try_rpc_ff,
+    )
 
 __getattr__, __dir__ = _later.later(
     __name__,

@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from gondwana.cli import slurm, slurm_step
-from gondwana.cli.library import Library as Library
-from gondwana.cli.library import mpi_library as mpi_library
+from gondwana.cli.library import Library as Library, mpi_library as mpi_library
 from gondwana.errors import LaunchError, UsageError
 from gondwana.inputs import read_text, whole_number
-from gondwana.runtime import beginning, launcher, rank_words, supervisor, terminal
-from gondwana.runtime import cores as world_cores
+from gondwana.runtime import beginning, cores as world_cores, launcher, rank_words, supervisor, terminal
 from gondwana.runtime.placement import binding, report, topology
 from gondwana.runtime.placement.binding import Bind
 

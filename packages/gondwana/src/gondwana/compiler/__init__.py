@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from gondwana.runtime import later as _later
 
 if _TYPE_CHECKING:
-    from gondwana.compiler.externs import Extern as Extern
-    from gondwana.compiler.externs import extern as extern
+    from gondwana.compiler.externs import Extern as Extern, extern as extern
     from gondwana.compiler.function import jit as jit
-    from gondwana.compiler.linker import Compilation as Compilation
-    from gondwana.compiler.linker import compilation as compilation
-    from gondwana.compiler.multithreading.pool import set_threads as set_threads
-    from gondwana.compiler.multithreading.pool import threads as threads
-    from gondwana.compiler.multithreading.team import ThreadTeam as ThreadTeam
-    from gondwana.compiler.multithreading.team import parallel as parallel
+    from gondwana.compiler.linker import Compilation as Compilation, compilation as compilation
+    from gondwana.compiler.multithreading.pool import set_threads as set_threads, threads as threads
+    from gondwana.compiler.multithreading.team import ThreadTeam as ThreadTeam, parallel as parallel
     from gondwana.compiler.timing import clock as clock
 
 __getattr__, __dir__ = _later.later(

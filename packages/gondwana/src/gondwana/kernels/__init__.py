@@ -4,13 +4,10 @@
 `launch`.
 """
 
-from gondwana.kernels.foreach_kernels import Foreach as Foreach
-from gondwana.kernels.foreach_kernels import foreach as foreach
+from gondwana.kernels.foreach_kernels import Foreach as Foreach, foreach as foreach
 from gondwana.kernels.fusion import fused as fused
 from gondwana.kernels.intermediate import Intermediate as Intermediate
-from gondwana.kernels.launch_graphs import Captured as Captured
-from gondwana.kernels.launch_graphs import capture as capture
+from gondwana.kernels.launch_graphs import Captured as Captured, capture as capture
 from gondwana.kernels.random_numbers import random as random
-from gondwana.kernels.reductions import Reduce as Reduce
-from gondwana.kernels.reductions import reduce as reduce
+from gondwana.kernels.reductions import Reduce as Reduce, reduce as reduce
 from gondwana.kernels.trials import is_faster as is_faster

@@ -5,12 +5,9 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from gondwana.runtime import later as _later
 
 if _TYPE_CHECKING:
-    from gondwana.memory.cuda_kind import cuda as cuda
-    from gondwana.memory.cuda_kind import synchronize as synchronize
-    from gondwana.memory.heap import Heap as Heap
-    from gondwana.memory.heap import HeapFullError as HeapFullError
-    from gondwana.memory.kinds import MemoryKind as MemoryKind
-    from gondwana.memory.kinds import host as host
+    from gondwana.memory.cuda_kind import cuda as cuda, synchronize as synchronize
+    from gondwana.memory.heap import Heap as Heap, HeapFullError as HeapFullError
+    from gondwana.memory.kinds import MemoryKind as MemoryKind, host as host
     from gondwana.memory.pointer import GlobalPtr as GlobalPtr
     from gondwana.memory.segment import Segment as Segment
 

@@ -7,9 +7,7 @@ from gondwana.runtime import later as _later
 if _TYPE_CHECKING:
     from gondwana.sync.atomics import AtomicDomain as AtomicDomain
     from gondwana.sync.locks import Lock as Lock
-    from gondwana.sync.signals import Signal as Signal
-    from gondwana.sync.signals import signal as signal
-    from gondwana.sync.signals import wait as wait
+    from gondwana.sync.signals import Signal as Signal, signal as signal, wait as wait
 
 __getattr__, __dir__ = _later.later(
     __name__,

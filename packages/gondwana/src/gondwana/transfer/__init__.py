@@ -5,26 +5,21 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from gondwana.runtime import later as _later
 
 if _TYPE_CHECKING:
-    from gondwana.transfer.box import StridedBox as StridedBox
-    from gondwana.transfer.box import strided as strided
-    from gondwana.transfer.collectives.verbs import allreduce as allreduce
-    from gondwana.transfer.collectives.verbs import barrier as barrier
-    from gondwana.transfer.collectives.verbs import bcast as bcast
-    from gondwana.transfer.completion import AccessRegion as AccessRegion
-    from gondwana.transfer.completion import Transfer as Transfer
-    from gondwana.transfer.messages.verbs import irecv as irecv
-    from gondwana.transfer.messages.verbs import isend as isend
-    from gondwana.transfer.messages.verbs import recv as recv
-    from gondwana.transfer.messages.verbs import send as send
-    from gondwana.transfer.messages.verbs import sendrecv as sendrecv
-    from gondwana.transfer.messages.verbs import wait_all as wait_all
+    from gondwana.transfer.box import StridedBox as StridedBox, strided as strided
+    from gondwana.transfer.collectives.verbs import allreduce as allreduce, barrier as barrier, bcast as bcast
+    from gondwana.transfer.completion import AccessRegion as AccessRegion, Transfer as Transfer
+    from gondwana.transfer.messages.verbs import (
+        irecv as irecv,
+        isend as isend,
+        recv as recv,
+        send as send,
+        sendrecv as sendrecv,
+        wait_all as wait_all,
+    )
     from gondwana.transfer.plans.create import plan as plan
     from gondwana.transfer.plans.plan import Plan as Plan
     from gondwana.transfer.runs import indexed as indexed
-    from gondwana.transfer.verbs import copy as copy
-    from gondwana.transfer.verbs import copy_indexed as copy_indexed
-    from gondwana.transfer.verbs import get as get
-    from gondwana.transfer.verbs import put as put
+    from gondwana.transfer.verbs import copy as copy, copy_indexed as copy_indexed, get as get, put as put
 
 __getattr__, __dir__ = _later.later(
     __name__,

@@ -26,8 +26,7 @@ from gondwana.futures import DONE, Future, Promise, deferred_by, when_all
 from gondwana.inputs import whole_number
 from gondwana.sync.signals import Signal, SignalAt
 from gondwana.teams import Team
-from gondwana.transfer import box as boxes
-from gondwana.transfer import completion, paths, signalled
+from gondwana.transfer import box as boxes, completion, paths, signalled
 from gondwana.transfer.box import AWAY, DEVICE, StridedBox
 from gondwana.transfer.completion import Notify
 from gondwana.transfer.devices.stream_order import DEFAULT, Order

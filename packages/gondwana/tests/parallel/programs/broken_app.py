@@ -37,8 +37,7 @@ def main(argv: list[str]) -> int:
 if __name__ == "__main__":
     from importlib.metadata import EntryPoint
 
-    from gondwana.cli import programs
-    from gondwana.cli import rank as rank_entry
+    from gondwana.cli import programs, rank as rank_entry
 
     programs.added(programs.PROGRAMS)["broken"] = EntryPoint("broken", "broken_app", programs.PROGRAMS)
     sys.exit(rank_entry.main("broken", sys.argv[1:]))

@@ -13,8 +13,7 @@ import gondwana as gw
 from gondwana.results import count_lines, write_application
 from gondwana_apps.npb.common import report, sections
 from gondwana_apps.npb.common.benchmark import Benchmark, Outcome, Problem
-from gondwana_apps.npb.common.command_line import check as check
-from gondwana_apps.npb.common.command_line import parse
+from gondwana_apps.npb.common.command_line import check as check, parse
 from gondwana_apps.timers import over_ranks
 
 P = TypeVar("P", bound=Problem)

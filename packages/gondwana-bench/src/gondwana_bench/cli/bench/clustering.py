@@ -40,8 +40,7 @@ def clustering(
     Nodes that are not there are simulated. The exit status is 0 only if all patterns gave the same labels, and the
     applications verified them.
     """
-    from gondwana_bench.clustering import cases
-    from gondwana_bench.clustering import speedup as bench
+    from gondwana_bench.clustering import cases, speedup as bench
 
     apps = _apps(app, preset, points)
     wanted = bench.parse(patterns or bench.PATTERNS)

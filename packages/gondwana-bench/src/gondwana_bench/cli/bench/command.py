@@ -137,8 +137,7 @@ def loops(
     What each wrote is compared with NumPy's; the exit status is 0 only if all were equal. Above 1 the ratios say that
     the variant is faster than C, without and with -ffast-math.
     """
-    from gondwana_bench import build
-    from gondwana_bench import loops as bench
+    from gondwana_bench import build, loops as bench
 
     build.command()
     kept, elements = options.names(loops) or list(bench.LOOPS), options.numbers("--sizes", sizes) or list(bench.SIZES)
@@ -217,8 +216,7 @@ def init(
     huge ones. The exit status is 0 only if every element was set. Above 1 the ratio says that the variant is faster
     than OpenMP.
     """
-    from gondwana_bench import build
-    from gondwana_bench import initialisation as bench
+    from gondwana_bench import build, initialisation as bench
 
     build.command()
     nbytes = options.numbers("--sizes", sizes) or [bench.NBYTES]

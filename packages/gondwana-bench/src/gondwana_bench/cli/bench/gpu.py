@@ -45,8 +45,7 @@ def kinds(
     file: File = None,
 ) -> None:
     """Copy between host and device memory of two ranks, 8 bytes to 4 MiB, beside staging and the driver alone."""
-    from gondwana_bench.kinds import copies as kinds
-    from gondwana_bench.kinds import memspeed
+    from gondwana_bench.kinds import copies as kinds, memspeed
 
     check_common(batch, file)
     nbytes = numbers("--sizes", sizes) or list(kinds.QUICK_SIZES if quick else kinds.SIZES)

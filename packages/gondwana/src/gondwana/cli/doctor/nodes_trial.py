@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 import gondwana as gw
-from gondwana.runtime import cache_folder
-from gondwana.runtime import cores as world_cores
+from gondwana.runtime import cache_folder, cores as world_cores
 from gondwana.runtime.placement import control_groups
 
 ROUNDS = 100

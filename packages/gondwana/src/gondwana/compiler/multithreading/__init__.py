@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from gondwana.runtime import later as _later
 
 if _TYPE_CHECKING:
-    from gondwana.compiler.multithreading.pool import set_threads as set_threads
-    from gondwana.compiler.multithreading.pool import threads as threads
-    from gondwana.compiler.multithreading.team import ThreadTeam as ThreadTeam
-    from gondwana.compiler.multithreading.team import parallel as parallel
+    from gondwana.compiler.multithreading.pool import set_threads as set_threads, threads as threads
+    from gondwana.compiler.multithreading.team import ThreadTeam as ThreadTeam, parallel as parallel
 
 __getattr__, __dir__ = _later.later(
     __name__,

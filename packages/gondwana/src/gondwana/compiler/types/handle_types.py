@@ -21,10 +21,10 @@ from numba.core.typing.templates import (
     infer_global,
     signature,
 )
-from numba.extending import intrinsic, lower_builtin, lower_getattr, models, register_model
+from numba.extending import intrinsic, lower_builtin, models, register_model
 
 from gondwana.compiler.types.arguments import DOMAIN, HandleSpec
-from gondwana.compiler.types.points import INT, PlainType, PointType, coordinates, make
+from gondwana.compiler.types.points import INT, PlainType, PointType, coordinates, give_attributes, give_length, make
 from gondwana.compiler.types.records import DTYPES
 
 _advice: dict[str, dict[str, str]] = {}
@@ -153,68 +153,29 @@ def _shape(builder: Any, domain: HandleType, value: Any) -> list[Any]:
     return [length(builder, *axis) for axis in zip(*groups, strict=True)]
 
 
-@infer_getattr
-class _Attributes(AttributeTemplate):  # type: ignore[misc]
-    key = DomainType
-
-    def resolve_ndim(self, domain: HandleType) -> Any:
-        return types.int64
-
-    def resolve_size(self, domain: HandleType) -> Any:
-        return types.int64
-
-    def resolve_shape(self, domain: HandleType) -> Any:
-        return types.UniTuple(types.int64, _ndim(domain))
-
-    def resolve_lo(self, domain: HandleType) -> Any:
-        return PointType(_ndim(domain), None)
-
-    def resolve_hi(self, domain: HandleType) -> Any:
-        return PointType(_ndim(domain), None)
-
-    def resolve_stride(self, domain: HandleType) -> Any:
-        return PointType(_ndim(domain), None)
-
-
-@lower_getattr(DomainType, "ndim")
-def _lower_ndim(context: Any, builder: Any, domain: HandleType, value: Any) -> Any:
-    return ir.Constant(INT, _ndim(domain))
-
-
-@lower_getattr(DomainType, "size")
-def _lower_size(context: Any, builder: Any, domain: HandleType, value: Any) -> Any:
-    return product(builder, _shape(builder, domain, value))
-
-
-@lower_getattr(DomainType, "shape")
-def _lower_shape(context: Any, builder: Any, domain: HandleType, value: Any) -> Any:
-    return cgutils.pack_array(builder, _shape(builder, domain, value))
-
-
-def _corner(name: str, group: int) -> None:
-    @lower_getattr(DomainType, name)
+def _corner(group: int) -> Any:
     def lower(context: Any, builder: Any, domain: HandleType, value: Any) -> Any:
         return make(context, builder, PointType(_ndim(domain), None), _words(builder, domain, value, group))
 
-
-_corner("lo", _LO)
-
-
-_corner("hi", _HI)
+    return lambda domain: PointType(_ndim(domain), None), lower
 
 
-_corner("stride", _STRIDE)
-
-
-@infer_global(len)
-class _Length(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(types.int64, *args) if isinstance(args[0], DomainType) else None
-
-
-@lower_builtin(len, DomainType)
-def _lower_length(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return product(builder, _shape(builder, sig.args[0], args[0]))
+give_length(DomainType, lambda builder, domain, value: product(builder, _shape(builder, domain, value)))
+give_attributes(
+    DomainType,
+    ndim=(lambda domain: types.int64, lambda context, builder, domain, value: ir.Constant(INT, _ndim(domain))),
+    size=(
+        lambda domain: types.int64,
+        lambda context, builder, domain, value: product(builder, _shape(builder, domain, value)),
+    ),
+    shape=(
+        lambda domain: types.UniTuple(types.int64, _ndim(domain)),
+        lambda context, builder, domain, value: cgutils.pack_array(builder, _shape(builder, domain, value)),
+    ),
+    lo=_corner(_LO),
+    hi=_corner(_HI),
+    stride=_corner(_STRIDE),
+)
 
 
 @infer

@@ -8,6 +8,7 @@ footprint of a stencil on each array (see `views`), so that a launch can be chec
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -35,6 +36,44 @@ from numba.extending import (
 from gondwana.domains.point import Offset, Point
 
 INT = ir.IntType(64)
+
+
+def give_attributes(kind: Any, **attributes: tuple[Callable[[Any], Any], Callable[[Any, Any, Any, Any], Any]]) -> None:
+    """Give the values of a class of Numba types attributes. Local.
+
+    Args:
+        kind: the class.
+        attributes: for each name a function that returns the type of the attribute for an instance of the class, and
+            one that lowers it, of the context, the builder, the instance and the value.
+    """
+
+    @infer_getattr
+    class Attributes(AttributeTemplate):  # type: ignore[misc]
+        key = kind
+
+        def generic_resolve(self, value: Any, name: str) -> Any:
+            return attributes[name][0](value) if name in attributes else None
+
+    for name, (_, lower) in attributes.items():
+        lower_getattr(kind, name)(lower)
+
+
+def give_length(kind: Any, count: Callable[[Any, Any, Any], Any]) -> None:
+    """Give the values of a class of Numba types a length. Local.
+
+    Args:
+        kind: the class.
+        count: what lowers it, of the builder, the instance of the class and the value.
+    """
+
+    @infer_global(len)
+    class Length(AbstractTemplate):  # type: ignore[misc]
+        def generic(self, args: Any, kws: Any) -> Any:
+            return signature(types.int64, *args) if isinstance(args[0], kind) else None
+
+    @lower_builtin(len, kind)
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return count(builder, sig.args[0], args[0])
 
 
 class PlainType(types.Type):  # type: ignore[misc]
@@ -377,28 +416,11 @@ def _lower_point_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return item
 
 
-@infer_global(len)
-class _PointLength(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(types.int64, *args) if isinstance(args[0], PointType) else None
-
-
-@lower_builtin(len, PointType)
-def _lower_point_length(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return ir.Constant(INT, sig.args[0].ndim)
-
-
-@infer_getattr
-class _PointAttributes(AttributeTemplate):  # type: ignore[misc]
-    key = PointType
-
-    def resolve_ndim(self, point: PointType) -> Any:
-        return types.int64
-
-
-@lower_getattr(PointType, "ndim")
-def _lower_ndim(context: Any, builder: Any, point: PointType, value: Any) -> Any:
-    return ir.Constant(INT, point.ndim)
+give_length(PointType, lambda builder, point, value: ir.Constant(INT, point.ndim))
+give_attributes(
+    PointType,
+    ndim=(lambda point: types.int64, lambda context, builder, point, value: ir.Constant(INT, point.ndim)),
+)
 
 
 @overload(operator.eq)

@@ -13,13 +13,13 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, errors, types
 from numba.core.typeconv import Conversion
-from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
-from numba.extending import lower_builtin, lower_cast, lower_getattr, models, register_model
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import lower_builtin, lower_cast, models, register_model
 from numba.np import numpy_support
 
 from gondwana.compiler.types.footprint import recorder
 from gondwana.compiler.types.handle_types import build, domain_type, length, product
-from gondwana.compiler.types.points import INT, PlainType, PointType, coordinates
+from gondwana.compiler.types.points import INT, PlainType, PointType, coordinates, give_attributes, give_length
 
 
 class ElementsType(PlainType):
@@ -117,6 +117,11 @@ class DtypeType(types.Type):  # type: ignore[misc]
 
 
 register_model(DtypeType)(models.OpaqueModel)
+DTYPE = (
+    lambda elements: DtypeType(elements.dtype),
+    lambda context, builder, elements, value: context.get_dummy_value(),
+)
+"""The attribute `dtype` of a type that has one, for `give_attributes`."""
 
 FIELDS = ("stride", "lo", "hi", "step")
 
@@ -278,48 +283,6 @@ def _lower_cast(context: Any, builder: Any, source: ViewType, target: ViewType, 
     return value
 
 
-@infer_getattr
-class _Attributes(AttributeTemplate):  # type: ignore[misc]
-    key = ElementsType
-
-    def resolve_dtype(self, elements: ElementsType) -> Any:
-        return DtypeType(elements.dtype)
-
-    def resolve_ndim(self, elements: ElementsType) -> Any:
-        return types.int64
-
-    def resolve_size(self, elements: ElementsType) -> Any:
-        return types.int64
-
-    def resolve_nbytes(self, elements: ElementsType) -> Any:
-        return types.int64
-
-    def resolve_shape(self, elements: ElementsType) -> Any:
-        return types.UniTuple(types.int64, elements.view.ndim)
-
-    def resolve_strides(self, elements: ElementsType) -> Any:
-        return types.UniTuple(types.int64, elements.view.ndim)
-
-    def resolve_domain(self, elements: ElementsType) -> Any:
-        return domain_type(elements.view.ndim)
-
-
-@infer_global(len)
-class _Length(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(types.int64, *args) if isinstance(args[0], ElementsType) else None
-
-
-@lower_getattr(ElementsType, "dtype")
-def _lower_dtype(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
-    return context.get_dummy_value()
-
-
-@lower_getattr(ElementsType, "ndim")
-def _lower_ndim(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
-    return ir.Constant(INT, elements.view.ndim)
-
-
 def _extents(builder: Any, elements: ElementsType, value: Any) -> tuple[list[Any], list[Any]]:
     """The number of elements along each axis, and their distance in memory, in bytes."""
     view, inside = elements.view, elements.view_in(builder, value)
@@ -332,33 +295,36 @@ def _item_size(view: ViewType) -> int:
     return int(numpy_support.as_dtype(view.dtype).itemsize)
 
 
-@lower_getattr(ElementsType, "shape")
-def _lower_shape(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
-    return cgutils.pack_array(builder, _extents(builder, elements, value)[0])
-
-
-@lower_getattr(ElementsType, "strides")
-def _lower_strides(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
-    return cgutils.pack_array(builder, _extents(builder, elements, value)[1])
-
-
-@lower_getattr(ElementsType, "size")
-def _lower_size(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
-    return product(builder, _extents(builder, elements, value)[0])
-
-
-@lower_getattr(ElementsType, "nbytes")
-def _lower_nbytes(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
-    return product(builder, [*_extents(builder, elements, value)[0], ir.Constant(INT, _item_size(elements.view))])
-
-
-@lower_builtin(len, ElementsType)
-def _lower_length(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return _extents(builder, sig.args[0], args[0])[0][0]
-
-
-@lower_getattr(ElementsType, "domain")
-def _lower_domain(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
+def _domain(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
     view, inside = elements.view, elements.view_in(builder, value)
     words = [field(builder, view, inside, name, axis) for name in ("lo", "hi", "step") for axis in range(view.ndim)]
     return build(context, builder, domain_type(view.ndim), words)
+
+
+def _tuple_type(elements: ElementsType) -> Any:
+    return types.UniTuple(types.int64, elements.view.ndim)
+
+
+def _tuple(builder: Any, elements: ElementsType, value: Any, which: int) -> Any:
+    return cgutils.pack_array(builder, _extents(builder, elements, value)[which])
+
+
+give_length(ElementsType, lambda builder, elements, value: _extents(builder, elements, value)[0][0])
+give_attributes(
+    ElementsType,
+    dtype=DTYPE,
+    ndim=(lambda elements: types.int64, lambda context, builder, elements, value: ir.Constant(INT, elements.view.ndim)),
+    size=(
+        lambda elements: types.int64,
+        lambda context, builder, elements, value: product(builder, _extents(builder, elements, value)[0]),
+    ),
+    nbytes=(
+        lambda elements: types.int64,
+        lambda context, builder, elements, value: product(
+            builder, [*_extents(builder, elements, value)[0], ir.Constant(INT, _item_size(elements.view))]
+        ),
+    ),
+    shape=(_tuple_type, lambda context, builder, elements, value: _tuple(builder, elements, value, 0)),
+    strides=(_tuple_type, lambda context, builder, elements, value: _tuple(builder, elements, value, 1)),
+    domain=(lambda elements: domain_type(elements.view.ndim), _domain),
+)

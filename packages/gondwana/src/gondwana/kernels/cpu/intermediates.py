@@ -11,14 +11,14 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import errors, types
-from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, lower_getattr, models, register_model
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, register_model
 from numba.np import numpy_support
 
 from gondwana.compiler.types.arguments import HandleSpec, Spec, TupleSpec
-from gondwana.compiler.types.points import INT, PlainType, PointType, coordinates
+from gondwana.compiler.types.points import INT, PlainType, PointType, coordinates, give_attributes
 from gondwana.compiler.types.unpack import scalar_type
-from gondwana.compiler.types.views import DtypeType, mark
+from gondwana.compiler.types.views import DTYPE, mark
 from gondwana.kernels.cpu.launch import PLANES
 from gondwana.kernels.intermediate import FAMILY, REFUSED_READ, REFUSED_STAR, REFUSED_STORE, REFUSED_WRITE
 from gondwana.kernels.variant import Order
@@ -145,17 +145,7 @@ def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-@infer_getattr
-class _Attributes(AttributeTemplate):  # type: ignore[misc]
-    key = RingType
-
-    def resolve_dtype(self, ring: RingType) -> Any:
-        return DtypeType(ring.dtype)
-
-
-@lower_getattr(RingType, "dtype")
-def _lower_dtype(context: Any, builder: Any, ring: RingType, value: Any) -> Any:
-    return context.get_dummy_value()
+give_attributes(RingType, dtype=DTYPE)
 
 
 def placer(kinds: dict[int, str]) -> Any:

@@ -12,15 +12,15 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import errors, types
-from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.cuda import cgutils
 from numba.cuda.extending import intrinsic
-from numba.extending import lower_builtin, lower_getattr, models, register_model
+from numba.extending import lower_builtin, models, register_model
 
 from gondwana.compiler.types.arguments import HandleSpec, Spec, TupleSpec
-from gondwana.compiler.types.points import INT, PlainType, PointType
+from gondwana.compiler.types.points import INT, PlainType, PointType, give_attributes
 from gondwana.compiler.types.unpack import scalar_type
-from gondwana.compiler.types.views import DtypeType
+from gondwana.compiler.types.views import DTYPE
 from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.shapes import Offset, Shape
 from gondwana.kernels.intermediate import FAMILY, REFUSED_READ, REFUSED_STAR, REFUSED_STORE, REFUSED_WRITE
@@ -162,17 +162,7 @@ def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-@infer_getattr
-class _MiddleAttributes(AttributeTemplate):  # type: ignore[misc]
-    key = MiddleType
-
-    def resolve_dtype(self, middle: MiddleType) -> Any:
-        return DtypeType(middle.dtype)
-
-
-@lower_getattr(MiddleType, "dtype")
-def _lower_dtype(context: Any, builder: Any, middle: MiddleType, value: Any) -> Any:
-    return context.get_dummy_value()
+give_attributes(MiddleType, dtype=DTYPE)
 
 
 Kinds = dict[int, str]

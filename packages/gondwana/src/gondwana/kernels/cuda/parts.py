@@ -9,8 +9,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.cuda.extending import intrinsic
 
-from gondwana.compiler.types.points import INT, PointType, make
-from gondwana.compiler.types.points import coordinates as values_of
+from gondwana.compiler.types.points import INT, PointType, coordinates as values_of, make
 from gondwana.compiler.types.views import ViewType
 from gondwana.kernels.cuda import shapes, views
 from gondwana.kernels.cuda.compiler import device_function

@@ -5,12 +5,12 @@ it decorators return what they decorate, so that programs pay nothing.
 """
 
 from gondwana.runtime.tracing.clocks import Clock as Clock
-from gondwana.runtime.tracing.part import PARTS as PARTS
-from gondwana.runtime.tracing.part import VARIABLE as VARIABLE
-from gondwana.runtime.tracing.recorders import Recorder as Recorder
-from gondwana.runtime.tracing.recorders import recorder as recorder
-from gondwana.runtime.tracing.spans import Route as Route
-from gondwana.runtime.tracing.spans import counted as counted
-from gondwana.runtime.tracing.spans import each_method as each_method
-from gondwana.runtime.tracing.spans import span as span
-from gondwana.runtime.tracing.spans import traced as traced
+from gondwana.runtime.tracing.part import PARTS as PARTS, VARIABLE as VARIABLE
+from gondwana.runtime.tracing.recorders import Recorder as Recorder, recorder as recorder
+from gondwana.runtime.tracing.spans import (
+    Route as Route,
+    counted as counted,
+    each_method as each_method,
+    span as span,
+    traced as traced,
+)

@@ -5,6 +5,8 @@ and a `worker` runs them. `ranks` and `processes` (with the `keeper` and `socket
 """
 
 from gondwana.tasks.pool.pool import WorkerPool as WorkerPool
-from gondwana.tasks.pool.task import PoolBrokenError as PoolBrokenError
-from gondwana.tasks.pool.task import PoolClosedError as PoolClosedError
-from gondwana.tasks.pool.task import WorkerLostError as WorkerLostError
+from gondwana.tasks.pool.task import (
+    PoolBrokenError as PoolBrokenError,
+    PoolClosedError as PoolClosedError,
+    WorkerLostError as WorkerLostError,
+)
