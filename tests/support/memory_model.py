@@ -186,7 +186,8 @@ def as_python(module: types.ModuleType, memory: Memory, made: dict[str, Any] | N
                 setattr(names, name, types.FunctionType(function.__code__, vars(names), *parts))
             elif hasattr(value, "py_func"):
                 home = as_python(sys.modules[function.__module__], memory, made)
-                setattr(names, name, getattr(home, function.__name__))
+                # Calls of MPI are made one by one: nothing that is modelled calls them.
+                setattr(names, name, getattr(home, function.__name__, None))
             elif not name.startswith("__"):
                 setattr(names, name, value)
         vars(names)["__builtins__"] = __builtins__

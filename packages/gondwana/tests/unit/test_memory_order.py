@@ -29,6 +29,7 @@ from gondwana.sync import signals_native
 from gondwana.tasks import item_rings, item_rings_native
 from gondwana.transfer.collectives import on_node, on_node_native
 from gondwana.transfer.plans import host_native
+from gondwana.transfer.plans.host import Head
 from support.memory_model import Memory, as_python
 
 Words = npt.NDArray[np.int64]
@@ -177,12 +178,13 @@ def exchange_ghosts(memory: Memory) -> None:
     """Two ranks write into each other's ghosts by a plan, and compute with them between the rounds."""
     native = as_python(host_native, memory)
     flags, rows, cells = words(64), words(1), words(16)
-    plans, links = [words(16) for _ in range(2)], [words(host_native.LINK) for _ in range(2)]
+    plans, links = [words(16) for _ in range(2)], [words(len(host_native.LINK)) for _ in range(2)]
     native.execute_rows = lambda table, first, last: (
         last > first and memory.move_bytes(at(cells, 8 * (1 - memory.rank) + 1), at(cells, 8 * memory.rank), 8)
     )
     for own in range(2):
-        plans[own][: host_native.OWN + 1] = 0, 1, at(links[own]), at(rows), 0
+        head = Head(links=1, links_at=at(links[own]), rows_at=at(rows), own=0, messages=0, received=0, messages_at=0)
+        plans[own][: len(head)] = head
         enter, ready = ([at(flags, 16 * which + 8 * rank) for rank in (1 - own, own)] for which in (0, 1))
         links[own][:] = *enter, *ready, 0, 1, 0
     rng = random.Random(4)

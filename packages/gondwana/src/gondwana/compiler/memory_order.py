@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.compiler.inlining import inlined
+from gondwana.compiler import inlining
 from gondwana.compiler.types.points import INT
 
 _INT32 = ir.IntType(32)
@@ -145,7 +145,7 @@ def _call(typingctx: Any, function: Any, packed: Any) -> Any:
     return types.int64(types.int64, packed), codegen
 
 
-@inlined
+@inlining.inlined
 def call_at(function: int, *args: int) -> int:
     """Call the function at an address, of 64-bit integers that returns one: code that is compiled once, for others."""
     return _call(function, args)  # type: ignore[no-any-return]

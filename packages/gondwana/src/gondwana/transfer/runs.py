@@ -250,7 +250,8 @@ def _each(starts: Indices, counts: Indices, step: int) -> Indices:
 
 def is_irregular(source: StridedBox, target: StridedBox) -> bool:
     """Return whether an end of a copy has a length for each run. Local."""
-    return any(isinstance(box, Runs) and not isinstance(box.lengths, int) for box in (source, target))
+    one = isinstance(source, Runs) and not isinstance(source.lengths, int)
+    return one or (isinstance(target, Runs) and not isinstance(target.lengths, int))
 
 
 def indexed(end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, length: npt.ArrayLike = 1) -> Runs:

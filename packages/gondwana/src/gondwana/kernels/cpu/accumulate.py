@@ -155,10 +155,10 @@ def _exact_folding(kernel: Any, *, narrow: bool, keep: Any) -> Folding:
         else:
             for _ in range(BLOCK // WIDTH):
                 total = add(total)
-        return pass_on(total, narrow, False) if total[1] > PIECE - 2 * BLOCK else total
+        return pass_on(total, False) if total[1] > PIECE - 2 * BLOCK else total
 
     @inlined
     def store(block: int, thread: int, total: Any) -> None:
-        pass_on(total, narrow, True)
+        pass_on(total, True)
 
     return Folding(step, start, store, EXACT, settle)

@@ -12,7 +12,7 @@ get their own running sums, and the rests then, NaN and infinities go to the dig
 take few vector operations a number; data over hundreds of orders of magnitude go to the digits.
 
 What a kernel does for each number is compiled with it. What is done once for a piece, `finish`, is compiled once for
-all kernels: it takes five times as long to compile as a kernel.
+all kernels: it takes several times as long to compile as a kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.compiler.inlining import called, inlined
+from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import call_at, load_word
 from gondwana.kernels.exact import FINISH, SPECIAL, VALUES, WORDS
 from gondwana.kernels.folding import digits_of
@@ -64,6 +64,7 @@ _BITS, _MOST_PIECES = 41, 8
 """Bits of a running sum that one number takes, and pieces until the sums are renewed: these are 512 numbers for each
 element, and the sum of all elements of a vector is exact."""
 _FIRST, _NEXT = 1.25 * 2.0 ** (52 - _BITS), 2.0 ** (-_BITS - 1)
+_NEXT_PIECE = _NEXT**3
 _LEAST, _MOST = 2.0**-949, 2.0**1009
 _ROUNDS = 3
 
@@ -174,22 +175,22 @@ def _passed(state: int, done: int, filled: int) -> Any:
 
 
 @inlined
-def pass_on(total: Any, narrow: bool, last: bool) -> Any:
+def pass_on(total: Any, last: bool) -> Any:
     """Call `finish` for the numbers that are kept; return the running sums for the next piece."""
     state, done, filled, _, _, _, moved, rest = total
     place = state + 8 * _PASSED
     _store(place, total)
     put(place + 192, moved)
     put(place + 256, rest)
-    call_at(load_word(state + 8 * FINISH), state, done, filled, narrow, last)
+    call_at(load_word(state + 8 * FINISH), state, done, filled, last)
     return begin(state)
 
 
 _digits_of = inlined(digits_of)
 
 
-@called
-def _add_exactly(digits: int, value: float) -> int:
+@inlined
+def _add_exactly(digits: int, value: float) -> None:
     """Add a float64 to the fixed-point number at an address."""
     if value - value == 0.0:
         number, low, middle, high = _digits_of(_reinterpreted(value))
@@ -200,11 +201,10 @@ def _add_exactly(digits: int, value: float) -> int:
     else:
         special = digits + 8 * SPECIAL
         put(special, load_word(special) | (1 if value != value else (2 if value > 0 else 4)))
-    return digits
 
 
-@called
-def _renew(state: int, limit: float) -> int:
+@inlined
+def _renew(state: int, limit: float) -> None:
     """Add the running sums to the digits, and begin new ones for numbers below a limit."""
     scale, before = _FIRST, _reinterpreted(load_word(state + 8 * _LIMIT))
     for level in range(3):
@@ -215,60 +215,60 @@ def _renew(state: int, limit: float) -> int:
     put(state + 8 * _LIMIT, limit)
     put(state + 8 * _PIECES, 0)
     put(state + 8 * WIDE, 0)
-    return 0
 
 
-def _resolving(levels: int) -> Any:
-    """A compiled function that adds what is kept if the running sums have not taken it.
+_add, _add_and_keep = adding(3, keeping=False), adding(3, keeping=True)
 
-    `within` says that no number was too large for them, `ordinary` that all are finite.
+
+@inlined
+def _resolve(state: int, count: int, within: bool, ordinary: bool) -> None:
+    """Add what is kept if the running sums have not taken it.
+
+    Args:
+        state: address of the accumulator.
+        count: numbers that are kept.
+        within: whether no number was too large for the running sums.
+        ordinary: whether all numbers are finite.
     """
-    add = adding(levels, keeping=True)
-
-    @called
-    def resolve(state: int, count: int, within: bool, ordinary: bool) -> int:
-        most = 0.0
-        for i in range(count):
-            most = max(most, abs(_reinterpreted(load_word(values_at(state) + 8 * i))))
-        limit = _reinterpreted(_reinterpreted(most) & 0x7FF << 52) * 4.0
-        keeps_subnormals = _reinterpreted(count) > 0.0
-        for _ in range(_ROUNDS if ordinary and keeps_subnormals and most < _MOST else 0):
-            if not within:
-                limit = max(limit, _LEAST)
-                _renew(state, limit)
-                limit *= _NEXT**levels
-            total = begin(state)
-            while total[1] < count:
-                total = add(total)
-            _store(state + 8 * _SUMS, total)
-            if not _some(total[7]):
-                put(state + 8 * WIDE, int(within))
-                return 0
-            within = False
-        for i in range(count):
-            _add_exactly(state, _reinterpreted(load_word(values_at(state) + 8 * i)))
-        return 0
-
-    return resolve
+    most = 0.0
+    for i in range(count):
+        size = abs(_reinterpreted(load_word(values_at(state) + 8 * i)))
+        most = size if size > most else most
+    limit = _reinterpreted(_reinterpreted(most) & 0x7FF << 52) * 4.0
+    keeps_subnormals = _reinterpreted(count) > 0.0
+    rounds = _ROUNDS if ordinary and keeps_subnormals and most < _MOST else 0
+    while rounds > 0:
+        rounds -= 1
+        if not within:
+            limit = limit if limit > _LEAST else _LEAST
+            _renew(state, limit)
+            limit *= _NEXT_PIECE
+        total = begin(state)
+        while total[1] < count:
+            total = _add_and_keep(total)
+        _store(state + 8 * _SUMS, total)
+        if not _some(total[7]):
+            put(state + 8 * WIDE, 1 if within else 0)
+            return
+        within = False
+    for i in range(count):
+        _add_exactly(state, _reinterpreted(load_word(values_at(state) + 8 * i)))
 
 
-_resolve_narrow, _resolve = _resolving(2), _resolving(3)
-_add_narrow, _add = adding(2, keeping=False), adding(3, keeping=False)
-
-
-def finish(state: int, done: int, filled: int, narrow: int, last: int) -> int:
+def finish(state: int, done: int, filled: int, last: int) -> int:
     """Bring the numbers that are kept to the running sums, and these to the digits after some pieces and at the end.
+
+    All three sums take numbers here, whatever the kernel uses: so it serves all kernels.
 
     Args:
         state: address of an accumulator, where the running sums of a kernel are (see `pass_on`).
         done: numbers that the kernel has added to them.
         filled: numbers that are kept.
-        narrow: whether the numbers are float32.
         last: whether no number follows.
     """
     total = _passed(state, done, filled)
     while total[1] < filled:
-        total = _add_narrow(total) if narrow else _add(total)
+        total = _add(total)
     a, moved, rest = total[3], total[6], total[7]
     limit = _reinterpreted(load_word(state + 8 * _LIMIT))
     within = limit > 0.0 and not _some_moved(moved)
@@ -276,15 +276,9 @@ def finish(state: int, done: int, filled: int, narrow: int, last: int) -> int:
         _store(state + 8 * _SUMS, total)
     else:
         upper = a.sum()
-        ordinary = upper - upper == 0.0
-        if narrow:
-            _resolve_narrow(state, total[1], within, ordinary)
-        else:
-            _resolve(state, total[1], within, ordinary)
+        _resolve(state, total[1], within, upper - upper == 0.0)
     pieces = load_word(state + 8 * _PIECES) + 1
     put(state + 8 * _PIECES, pieces)
-    if last:
-        _renew(state, 0.0)
-    elif pieces == _MOST_PIECES:
-        _renew(state, _reinterpreted(load_word(state + 8 * _LIMIT)))
+    if last != 0 or pieces == _MOST_PIECES:
+        _renew(state, 0.0 if last != 0 else _reinterpreted(load_word(state + 8 * _LIMIT)))
     return 0

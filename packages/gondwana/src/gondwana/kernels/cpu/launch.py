@@ -35,7 +35,7 @@ HEADER_WORDS = RAISED + 1 + _AXES
 """Status, exception, address of the results, number of boxes, address of the boxes; from `RAISED` on the exception of
 the first point that raised one, and the coordinates of the point."""
 
-_finish = Native("gondwana.kernels.cpu.exact_native", "finish", 5)
+_finish = Native("gondwana.kernels.cpu.exact_native", "finish", 4)
 _header = struct.Struct("3q").pack
 _NO_RESULTS = _header(0, 0, 0)
 PLANES = 3

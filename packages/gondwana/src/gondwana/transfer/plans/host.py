@@ -139,16 +139,14 @@ class HostPlan(Plan):
         return bool(self._plan[HEAD.lent])
 
     def _begin(self) -> None:
-        self._go_on(0)
+        if (found := _advance.call(self._plan_address, 0)) < 0:
+            raise mpi.module().Exception(-found)
 
     def _soon(self) -> bool:
-        return not self._requests and self._go_on(_SPINS)
+        return not self._requests and _advance.call(self._plan_address, _SPINS) == 1
 
     def _advance(self) -> bool:
-        return self._go_on(_FEW_SPINS)
-
-    def _go_on(self, spins: int) -> bool:
-        found: int = _advance.call(self._plan_address, spins)
+        found: int = _advance.call(self._plan_address, _FEW_SPINS)
         if found < 0:
             raise mpi.module().Exception(-found)
         return found == 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gondwana.compiler.inlining import called, inlined
+from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import fetch_add_word, load_acquire, pause, sched_yield, store_release
 from gondwana.compiler.mpi.mpi_overloads import mpi_call, mpi_constant
 from gondwana.compiler.types.buffers import load_like, on_stack
@@ -23,21 +23,18 @@ _SPINS_WITH_MESSAGES = 20
 """Most polls in a row of neighbours where there are messages to poll, too."""
 
 
-@called
-def _copy(plan: int, first: int, last: int) -> None:
-    """Execute rows of the plan."""
-    execute_rows(word_at(plan, HEAD.rows_at), first, last)
-
-
 @inlined
-def _push(plan: int, current: int, first: int) -> int:
-    """Write to the neighbours that are ready for this round; return how many are not yet.
+def _carry_out(plan: int, current: int, first: int, last: int, unpacking: bool) -> int:
+    """Carry out some parts of a round; return how many neighbours are not ready, or minus MPI's error code.
 
-    From neighbour -1 on: what stays here is copied, too.
+    From neighbour 0 on, write to those that are ready for this round. Before them, neighbour -1, what stays here is
+    copied, and before that, messages are started, or those that have arrived are unpacked. There is one place that
+    executes rows: each is compiled anew.
     """
-    waiting = 0
-    for n in range(first, word_at(plan, HEAD.links)):
+    waiting, messages = 0, word_at(plan, HEAD.messages)
+    for n in range(first, last):
         link = word_at(plan, HEAD.links_at) + n * len(LINK) * _WORD
+        message = _message(plan, n + 1 + messages)
         rows, end = 0, word_at(plan, HEAD.own)
         if n >= 0:
             if word_at(link, LINK.pushed) == current:
@@ -46,10 +43,17 @@ def _push(plan: int, current: int, first: int) -> int:
                 waiting += 1
                 continue
             rows, end = word_at(link, LINK.first), word_at(link, LINK.last)
-        _copy(plan, rows, end)
+        elif n < -1:
+            is_packed = unpacking or n + 1 + messages >= word_at(plan, HEAD.received)
+            rows, end = word_at(message, MESSAGE.first), word_at(message, MESSAGE.last) if is_packed else 0
+        execute_rows(word_at(plan, HEAD.rows_at), rows, end)
         if n >= 0:
             store_release(word_at(link, LINK.ready_out), current)
             store_release(link + LINK.pushed * _WORD, current)
+        elif n < -1 and not unpacking:
+            error = _mpi_start(message)
+            if error != 0:
+                return -error  # type: ignore[no-any-return]
     return waiting
 
 
@@ -77,19 +81,6 @@ def _message(plan: int, number: int) -> int:
 
 
 @inlined
-def _start_messages(plan: int) -> int:
-    """Start to receive, then pack and send; return MPI's error code."""
-    for number in range(word_at(plan, HEAD.messages)):
-        message = _message(plan, number)
-        if number >= word_at(plan, HEAD.received):
-            _copy(plan, word_at(message, MESSAGE.first), word_at(message, MESSAGE.last))
-        error = _mpi_start(message)
-        if error != 0:
-            return error  # type: ignore[no-any-return]
-    return 0
-
-
-@inlined
 def _poll_messages(plan: int) -> int:
     """Return 1 if no message is under way, else 0, or minus MPI's error code."""
     complete = 1
@@ -101,15 +92,6 @@ def _poll_messages(plan: int) -> int:
         if load_like(done, _INT) == 0:
             complete = 0
     return complete
-
-
-@inlined
-def _unpack(plan: int, current: int) -> None:
-    """Bring what has arrived to its destinations, once: they may have been changed since."""
-    if word_at(plan, HEAD.unpacked) != current:
-        for number in range(word_at(plan, HEAD.received)):
-            _copy(plan, word_at(_message(plan, number), MESSAGE.first), word_at(_message(plan, number), MESSAGE.last))
-        store_release(plan + HEAD.unpacked * _WORD, current)
 
 
 @inlined
@@ -126,31 +108,34 @@ def advance(plan: int, spins: int) -> int:
     With 0 spins, begin a round: let the neighbours know, start the messages, copy what stays here, write to those who
     are ready. A negative number is minus the error code of MPI.
     """
-    current, first, left, complete = word_at(plan, HEAD.round), 0, spins, 0
+    current, left, complete, unpacking = word_at(plan, HEAD.round), spins, 0, False
+    first, last, messages = 0, word_at(plan, HEAD.links), word_at(plan, HEAD.messages)
     if spins == 0:
-        current, first = current + 1, -1
+        current, first = current + 1, -1 - messages
         _enter(plan, current)
-        complete = -_start_messages(plan)
-    elif word_at(plan, HEAD.messages) == 0:
+    elif messages == 0:
         complete = 1
     else:
-        left = min(spins, _SPINS_WITH_MESSAGES)
+        left = spins if spins < _SPINS_WITH_MESSAGES else _SPINS_WITH_MESSAGES
         complete = _poll_messages(plan)
-    if complete < 0:
-        return complete
-    while True:
-        waiting = _push(plan, current, first)
+    while complete >= 0:
+        waiting = _carry_out(plan, current, first, last, unpacking)
+        if waiting < 0:
+            return waiting  # type: ignore[no-any-return]
         if left > 0 and waiting == 0 and _arrived(plan, current):
+            if complete == 1 and messages != 0 and word_at(plan, HEAD.unpacked) != current:
+                # Once: the destinations may be changed afterwards.
+                store_release(plan + HEAD.unpacked * _WORD, current)
+                first, last, unpacking = -1 - messages, word_at(plan, HEAD.received) - 1 - messages, True
+                continue
             if complete == 1:
-                _unpack(plan, current)
                 _give_back(plan)
             return complete
         left -= 1
         if left <= 0:
-            if spins != 0 and complete == 0:
-                sched_yield()  # another rank may need this core to send
             return 0
         if spins - left < _SPINS_BEFORE_YIELD:
             pause()
         else:
             sched_yield()
+    return complete

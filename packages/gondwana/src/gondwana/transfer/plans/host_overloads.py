@@ -11,7 +11,7 @@ from numba.extending import overload_method
 
 from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, inlined
-from gondwana.compiler.memory_order import call_at, load_word, store_release
+from gondwana.compiler.memory_order import call_at, load_word, sched_yield, store_release
 from gondwana.compiler.mpi.mpi_overloads import lend_arguments
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.runtime.tracing import recorder
@@ -21,7 +21,7 @@ from gondwana.transfer.plans.host import HEAD
 
 _FAMILY = family_type("plan")
 _PLAN, _ADVANCE = range(2)
-_SPINS, _WORD = 10_000, 8
+_SPINS, _RESTS, _WORD = 10_000, 100, 8
 
 
 @inlined
@@ -72,8 +72,12 @@ def _start(plan: Any) -> Any:
 def _wait(plan: Any) -> Any:
     def run(plan: Any) -> None:
         head, begin = handle_word(plan, _PLAN), recording.begin()
+        rests = _RESTS
         while _advance(plan, _SPINS) == 0:
             apply_what_arrives()
+            rests -= 1
+            if rests < 0:
+                sched_yield()  # another rank may need this core to send
         recording.end(begin, word_at(head, HEAD.waited), _current(head))
 
     return run
