@@ -55,8 +55,8 @@ class OnNode(Quick, Protocol):
     """What a team has whose ranks are all on one node: collectives of few bytes without MPI.
 
     Attributes:
-        address: Address of the memory that its ranks share, for compiled code.
-        largest: Bytes of the largest array that is broadcast through it.
+        address: address of the memory that its ranks share, for compiled code.
+        largest: bytes of the largest array that is broadcast through it.
     """
 
     address: int

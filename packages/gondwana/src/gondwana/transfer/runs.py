@@ -29,12 +29,12 @@ class Runs(StridedBox):
     of one axis.
 
     Args:
-        pointer: Pointer to the element with the index 0; None for private memory.
-        memory: All that the indices count in, if loads and stores of this rank reach it.
-        dtype: Type of an element.
-        starts: Index of the first element of each run.
-        lengths: Elements of every run, or of each.
-        step: Bytes from one index to the next.
+        pointer: pointer to the element with the index 0; None for private memory.
+        memory: all that the indices count in, if loads and stores of this rank reach it.
+        dtype: type of an element.
+        starts: index of the first element of each run.
+        lengths: elements of every run, or of each.
+        step: bytes from one index to the next.
     """
 
     __slots__ = ("_step", "lengths", "starts")
@@ -59,7 +59,7 @@ class Runs(StridedBox):
         """Return runs of what a pointer or an ndarray of one axis leads to. Local.
 
         Raises:
-            UsageError: The indices or the lengths are not lists of integers of one size, a length is too small, or some
+            UsageError: the indices or the lengths are not lists of integers of one size, a length is too small, or some
                 run lies outside.
         """
         starts, counts = as_indices(indices, "indices"), _legal_lengths(lengths)
@@ -76,7 +76,7 @@ class Runs(StridedBox):
         """Return runs of elements at a distance of `step` bytes from each other. Local.
 
         Raises:
-            UsageError: Some run lies outside the segment.
+            UsageError: some run lies outside the segment.
         """
         count = int((starts + lengths).max()) if starts.size else 0
         return cls(pointer, StridedBox.at(pointer, (count,), (step,)).memory, pointer.dtype, starts, lengths, step)

@@ -97,7 +97,7 @@ def _on_bits(combine: Callable[[Any, Any, Any], Any]) -> Any:
     return combined
 
 
-either, _changed = _on_bits(ir.IRBuilder.or_), _on_bits(ir.IRBuilder.xor)
+_either, _changed = _on_bits(ir.IRBuilder.or_), _on_bits(ir.IRBuilder.xor)
 
 
 def _some_of(bits: int) -> Any:
@@ -131,7 +131,7 @@ def adding(levels: int, *, keeping: bool) -> Any:
         state, done, filled, a, b, c, moved, rest = total
         value = _vector(values_at(state) + 8 * done)
         before, a = a, a + value
-        moved = either(moved, _changed(before, a))
+        moved = _either(moved, _changed(before, a))
         value = value - (a - before)
         if levels >= 2:
             before, b = b, b + value
@@ -141,7 +141,7 @@ def adding(levels: int, *, keeping: bool) -> Any:
             value = value - (c - before)
         if keeping:
             put(values_at(state) + 8 * done, value)
-        return state, done + WIDTH, filled, a, b, c, moved, either(rest, value)
+        return state, done + WIDTH, filled, a, b, c, moved, _either(rest, value)
 
     return add
 

@@ -129,8 +129,8 @@ class OnNode:
         memory: the same for all of them, zero at first: a head and two slots for every rank.
 
     Attributes:
-        address: Address of the memory, for compiled code.
-        largest: Bytes of the largest array that is broadcast through the memory.
+        address: address of the memory, for compiled code.
+        largest: bytes of the largest array that is broadcast through the memory.
     """
 
     def __init__(self, team: Team, memory: npt.NDArray[np.uint8]) -> None:

@@ -32,11 +32,8 @@ of datatypes, 0 if MPI has none, and bytes of an element."""
 _abandoned: list[object] = []
 """Buffers of requests whose wait an exception has ended, which MPI still uses."""
 
-
 _MODULE = "gondwana.transfer.messages.direct_native"
 _native = partial(Native, _MODULE, brief=True)
-
-
 _send, _receive, _start = _native("send", 4), _native("receive", 4), _native("start", 4)
 _send_object = _native("send_object", 4, objects=1)
 _receive_object = _native("receive_object", 4, objects=1, makes_object=True)
@@ -53,7 +50,7 @@ class Direct:
     See `teams.messages.Direct` and `teams.blocking.BetweenNodes`.
 
     Args:
-        team: Several ranks of MPI, or one.
+        team: several ranks of MPI, or one.
     """
 
     def __init__(self, team: Team) -> None:
