@@ -19,12 +19,16 @@ KEYS = Path(__file__).parent / "programs" / "hpcg_keys.txt"
 
 @pytest.mark.parametrize(
     ("ranks", "side", "residual"),
-    [(1, 32, "1.02983e-20"), pytest.param(4, 16, "6.2037e-25", marks=pytest.mark.more)],
+    [(1, 32, "1.02983e-20"), pytest.param(4, 16, "6.20367e-25", marks=pytest.mark.more)],
 )
 def test_the_reference_has_the_residual_of_the_official_program(
     ranks: int, side: int, residual: str, tmp_path: Path
 ) -> None:
-    """As compiled with -ffp-contract=off; with fused additions, rounding gives other digits after 50 iterations."""
+    """As compiled with -ffp-contract=off; with fused additions, rounding gives other digits after 50 iterations.
+
+    So does another order of sums: on 4 ranks it had an MPI_Allreduce that adds in the order of the ranks, as ours does.
+    With Open MPI's own, which adds in pairs, it has 6.2037e-25.
+    """
     words = ["run", "-n", str(ranks), "-t", "1", "hpcg", f"--nx={side}", "--rt=0", "--json=result.json"]
     outcome = jobs.run_command([sys.executable, "-m", "gondwana.cli.main", *words], timeout=200, cwd=tmp_path)
     assert outcome.status == 0, str(outcome)
