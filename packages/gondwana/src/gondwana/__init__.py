@@ -31,10 +31,12 @@ if _TYPE_CHECKING:
         full as full,
         full_like as full_like,
         ones as ones,
+        scatter as scatter,
         zeros as zeros,
         zeros_like as zeros_like,
     )
     from gondwana.arrays.device_array import DeviceArray as DeviceArray
+    from gondwana.arrays.divided import GlobalView as GlobalView
     from gondwana.arrays.ghost_exchange import exchange as exchange
     from gondwana.arrays.global_array import GlobalArray as GlobalArray
     from gondwana.arrays.interop import from_dlpack as from_dlpack, on_device as on_device
@@ -163,7 +165,9 @@ __getattr__, __dir__ = _later.later(
         "gondwana": "arrays calls compiler domains errors futures gpu inputs kernels memory runtime simd sync teams "
         "testing transfer",
         "gondwana.arrays.array": "Array",
-        "gondwana.arrays.create": "empty empty_like from_function from_numpy full full_like ones zeros zeros_like",
+        "gondwana.arrays.create": "empty empty_like from_function from_numpy full full_like ones scatter "
+        "zeros zeros_like",
+        "gondwana.arrays.divided": "GlobalView",
         "gondwana.arrays.device_array": "DeviceArray",
         "gondwana.arrays.ghost_exchange": "exchange",
         "gondwana.arrays.global_array": "GlobalArray",

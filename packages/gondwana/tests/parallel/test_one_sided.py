@@ -92,3 +92,14 @@ def test_plans(program: str, name: str) -> None:
 def test_copy(program: str, name: str) -> None:
     """GONDWANA_DEBUG_COPY starts copies late and in another order: nothing can rely on more than is promised."""
     checks.run(program, name)
+
+
+@ON_ONE_NODE
+@ONE_PER_NODE
+@UNEVEN_NODES
+@THREE_NODES
+@MPICH
+@MPICH_NODES
+@checks.checks("divided_checks")
+def test_copies_between_global_arrays(program: str, name: str) -> None:
+    checks.run(program, name)

@@ -109,7 +109,7 @@ def test_makers_say_which_argument_is_wrong() -> None:
         (lambda: gw.zeros(4, team=None), "team=None: give a team"),
         (lambda: gw.from_function(None, 4), "from_function of None: give a function"),
         (lambda: gw.from_numpy(cells, "x"), "domain='x': give a RectDomain"),
-        (lambda: gw.copy(cells, gw.zeros(4)), r"of a global array T its T\.local and T\.block\(rank\)"),
+        (lambda: gw.copy(cells, gw.zeros(4)), r"T\.block\(rank\) is an end for copies by one rank"),
         (lambda: gw.copy([1.0], gw.Array(cells)), r"np\.asarray of a list"),
     ):
         with pytest.raises(UsageError, match=message):

@@ -10,10 +10,12 @@ from gondwana.arrays.create import (
     full as full,
     full_like as full_like,
     ones as ones,
+    scatter as scatter,
     zeros as zeros,
     zeros_like as zeros_like,
 )
 from gondwana.arrays.device_array import DeviceArray as DeviceArray
+from gondwana.arrays.divided import GlobalView as GlobalView
 from gondwana.arrays.ghost_exchange import Exchange as Exchange, exchange as exchange
 from gondwana.arrays.global_array import GlobalArray as GlobalArray
 from gondwana.arrays.interop import from_dlpack as from_dlpack, on_device as on_device

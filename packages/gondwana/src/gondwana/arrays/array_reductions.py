@@ -226,5 +226,6 @@ def refusal(what: str) -> TypeError:
     return TypeError(
         f"{what} is not defined on a GlobalArray T, whose cells are divided over ranks: use T.local (this rank's cells "
         "and ghosts, in global coordinates; T.local.numpy() is an ndarray), T.block(rank), T.to_numpy() (a copy of all "
-        "cells, collective), or a kernel of @gw.foreach; np.sum, min, max, mean and np.linalg.norm work on all cells"
+        "cells, collective), gw.copy to another global array, or a kernel of @gw.foreach; np.sum, min, max, mean and "
+        "np.linalg.norm work on all cells"
     )

@@ -230,30 +230,48 @@ class DomainArray(ABC):
 
     def _position(self, index: Any) -> Position:
         """NumPy's index for an index in the coordinates of the domain."""
-        if isinstance(index, RectDomain):
-            if not index <= self._domain:
-                raise IndexError(f"{index!r} is not inside {self._domain!r}: use restrict() for the common part")
-            return tuple(map(_positions, self._domain.axes, index.axes))
-        if isinstance(index, Offset):
-            index = as_point(index, self.ndim)
-        parts = index if isinstance(index, tuple) else (index,)
-        if len(parts) != self.ndim:
-            raise IndexError(f"an array of {self.ndim} axes is indexed by {self.ndim} coordinates, not {index!r}")
-        return tuple(self._coordinate(axis, part) for axis, part in enumerate(parts))
+        return positions_of(self._domain, index)
 
-    def _coordinate(self, axis: int, part: Any) -> int | Slice:
-        coordinates = self._domain.axes[axis]
-        if isinstance(part, slice):
-            if part.step is not None and part.step < 1:
-                raise IndexError(f"a slice of an array needs a positive step, not {part.step}")
-            low = coordinates.start if part.start is None else part.start
-            high = coordinates.stop if part.stop is None else part.stop
-            wanted = RectDomain(low, high, part.step or 1) & RectDomain.from_axes([coordinates])
-            return _positions(coordinates, wanted.axes[0])
-        coordinate = as_integer(part)
-        if coordinate not in coordinates:
-            raise IndexError(f"coordinate {coordinate} of axis {axis} is outside of {self._domain!r}")
-        return coordinates.index(coordinate)
+
+def positions_of(domain: RectDomain, index: Any) -> Position:
+    """Return NumPy's index of the elements that an index in the coordinates of a domain selects. Local.
+
+    Args:
+        domain: domain of the elements.
+        index: a point, or an integer or a slice for each axis, `...` for axes that are left out; or a RectDomain.
+
+    Raises:
+        IndexError: a coordinate, or a point of the RectDomain, is not in the domain; or the index has other axes.
+    """
+    if isinstance(index, RectDomain):
+        if not index <= domain:
+            raise IndexError(f"{index!r} is not inside {domain!r}: use restrict() for the common part")
+        return tuple(map(_positions, domain.axes, index.axes))
+    if isinstance(index, Offset):
+        index = as_point(index, domain.ndim)
+    parts = index if isinstance(index, tuple) else (index,)
+    for place, part in enumerate(parts):
+        if part is Ellipsis:
+            parts = (*parts[:place], *(slice(None),) * (domain.ndim - len(parts) + 1), *parts[place + 1 :])
+            break
+    if len(parts) != domain.ndim:
+        raise IndexError(f"an array of {domain.ndim} axes is indexed by {domain.ndim} coordinates, not {index!r}")
+    return tuple(_coordinate(domain, axis, part) for axis, part in enumerate(parts))
+
+
+def _coordinate(domain: RectDomain, axis: int, part: Any) -> int | Slice:
+    coordinates = domain.axes[axis]
+    if isinstance(part, slice):
+        if part.step is not None and part.step < 1:
+            raise IndexError(f"a slice of an array needs a positive step, not {part.step}")
+        low = coordinates.start if part.start is None else part.start
+        high = coordinates.stop if part.stop is None else part.stop
+        wanted = RectDomain(low, high, part.step or 1) & RectDomain.from_axes([coordinates])
+        return _positions(coordinates, wanted.axes[0])
+    coordinate = as_integer(part)
+    if coordinate not in coordinates:
+        raise IndexError(f"coordinate {coordinate} of axis {axis} is outside of {domain!r}")
+    return coordinates.index(coordinate)
 
 
 def _positions(axis: range, kept: range) -> slice:

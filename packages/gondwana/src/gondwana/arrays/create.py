@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.arrays.array import Array, MemoryOrder
+from gondwana.arrays.divided import SCATTER_TAG, slices_of
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.arrays.layout import Layout
 from gondwana.compiler.types.arguments import dtype_name
@@ -267,6 +268,52 @@ def from_numpy(
         layout, element, team, kind, **({"data": _Fingerprint(source.numpy())} if team.size > 1 else {})
     )
     array.block(array.team.rank).copy_from(source)
+    return array
+
+
+def scatter(data: npt.ArrayLike | None, root: int = 0, *, like: GlobalArray) -> GlobalArray:
+    """Return a global array with the elements of an ndarray of one rank. Collective over the team of `like`; blocks.
+
+    Args:
+        data: on `root` all cells, of the shape of `like`; ignored on the others.
+        root: rank that has them.
+        like: array that gives domain, grid, ghosts, periodicity, order, kind of memory and team; the dtype is that of
+            the data. Ghosts are zero.
+
+    Raises:
+        UsageError: the data have another shape, or elements that no global array has; raised by every rank.
+
+    Example:
+        >>> import gondwana as gw, numpy as np
+        >>> T = gw.zeros((2, 3), ghost=1)
+        >>> gw.scatter(np.arange(6.0).reshape(2, 3) if gw.world.rank == 0 else None, like=T)[1, 2]
+        5.0
+    """
+    _check_global(like)
+    team, cells, problem = like.team, None, None
+    if root not in range(team.size):
+        raise UsageError(f"root={root!r}: the ranks of {team.name} are 0 to {team.size - 1}")
+    try:
+        if team.rank == root:
+            cells = np.asarray(data)
+            _element(cells.dtype, like.kind)
+            if cells.shape != like.shape:
+                raise UsageError(f"scatter of an array of shape {cells.shape} like one of shape {like.shape}")
+    except UsageError as error:
+        problem = error
+    team.agree(problem)
+    array = empty_like(like, team.bcast(None if cells is None else cells.dtype, root))
+    own = np.empty(array.part(team.rank).shape, array.dtype)
+    if cells is not None:
+        for rank in range(team.size):
+            part = np.ascontiguousarray(cells[slices_of(array.part(rank))])
+            if rank == root:
+                own = part
+            elif part.size:
+                team.Send(part, rank, SCATTER_TAG)
+    elif own.size:
+        team.Recv(own, root, SCATTER_TAG)
+    array.block(team.rank).copy_from(Array(own, array.owned))
     return array
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from gondwana.arrays.divided import forget
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.errors import UsageError
 from gondwana.transfer.plans.create import plan_in
@@ -13,7 +14,7 @@ from gondwana.transfer.plans.plan import Plan
 
 Exchange = Plan
 """The result of `exchange`."""
-_Key: TypeAlias = tuple[int | bool, ...]
+_Key: TypeAlias = tuple[Any, ...]
 """The key of a call of `exchange`: its options, then the arrays in their order, by their `id`."""
 
 
@@ -95,18 +96,18 @@ def exchange(*arrays: GlobalArray, corners: bool = False, ready: bool = False) -
     if any(array.team != arrays[0].team for array in arrays):
         raise UsageError("exchange takes arrays of one team: make several calls for several teams")
     key = (corners, ready, *map(id, arrays))
-    plan = arrays[0].exchanges.get(key)
+    plan = arrays[0].plans.get(key)
     if plan is None:
-        plan = arrays[0].exchanges[key] = _of_other_order(arrays, key) or _made(arrays, corners, ready)
+        plan = arrays[0].plans[key] = _of_other_order(arrays, key) or _made(arrays, corners, ready)
         for array in arrays[1:]:
-            weakref.finalize(array, _forget, weakref.ref(arrays[0]), key).atexit = False
+            weakref.finalize(array, forget, weakref.ref(arrays[0]), key).atexit = False
     return plan.start()
 
 
 def _of_other_order(arrays: tuple[GlobalArray, ...], key: _Key) -> Exchange | None:
     """Return the plan of these arrays in another order: other ranks may use that order."""
     for array in arrays:
-        for known, plan in array.exchanges.items():
+        for known, plan in array.plans.items():
             if known[:2] == key[:2] and sorted(known[2:]) == sorted(key[2:]):
                 return plan
     return None
@@ -117,10 +118,3 @@ def _made(arrays: tuple[GlobalArray, ...], corners: bool, ready: bool) -> Exchan
     arrays[0].team.expect_same("exchanges", arrays=[a.label for a in arrays], corners=corners, ready=ready)
     kinds = list(zip(*(array.kinds for array in arrays), strict=True))
     return plan_in(ghost_copies(arrays, corners, ready), kinds)
-
-
-def _forget(first: weakref.ref[GlobalArray], key: _Key) -> None:
-    """Drop the plan of a call when one of its arrays is gone."""
-    array = first()
-    if array is not None:
-        array.exchanges.pop(key, None)

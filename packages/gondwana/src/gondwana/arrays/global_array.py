@@ -14,8 +14,8 @@ import numpy as np
 
 from gondwana.arrays import array_reductions
 from gondwana.arrays.array import Array, MemoryOrder
-from gondwana.arrays.array_reductions import refusal
 from gondwana.arrays.device_array import DeviceArray
+from gondwana.arrays.divided import Divided
 from gondwana.arrays.layout import Layout
 from gondwana.arrays.reference import ArrayReference
 from gondwana.arrays.remote import RemoteArray
@@ -25,14 +25,13 @@ from gondwana.domains import IndexSet, RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.kinds import MemoryKind, host
 from gondwana.memory.segment import Segment
-from gondwana.teams import Team, wait_all
+from gondwana.teams import Team
 from gondwana.transfer.box import contiguous_strides, moved
+from gondwana.transfer.plans.plan import Plan
 
 if TYPE_CHECKING:
     from gondwana.arrays.ghost_exchange import Exchange
 
-
-_GATHER_TAG = 30_001
 
 Axes: TypeAlias = int | tuple[int, ...]
 Number: TypeAlias = int | float | complex
@@ -46,7 +45,7 @@ _SECTOR = 32
 _FEW = 4
 
 
-class GlobalArray:
+class GlobalArray(Divided):
     """An array on a domain that is divided over a team: each rank holds one block and ghost cells around it.
 
     Made by `gw.zeros`, `gw.empty`, `gw.full`, `gw.from_numpy` and the like (collective over team). Everything is local
@@ -93,7 +92,19 @@ class GlobalArray:
         )
         self._segment = Segment(team, _memory(layout, team.rank, dtype, kind).nbytes, kind)
         self._blocks: dict[int, Array | RemoteArray] = {}
-        self.exchanges: dict[tuple[int | bool, ...], Exchange] = {}
+        self.plans: dict[tuple[Any, ...], Plan] = {}
+
+    @property
+    def _array(self) -> GlobalArray:
+        return self
+
+    @property
+    def _cells(self) -> tuple[range, ...]:
+        return self.layout.domain.axes
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        return tuple(range(self.layout.domain.ndim))
 
     @property
     def domain(self) -> RectDomain:
@@ -119,11 +130,6 @@ class GlobalArray:
     def order(self) -> MemoryOrder:
         """Memory order of the blocks: "C" or "F"."""
         return self.layout.order
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return self.layout.domain.ndim
 
     @functools.cached_property
     def kinds(self) -> tuple[MemoryKind, ...]:
@@ -219,40 +225,6 @@ class GlobalArray:
 
         return exchange(self, corners=corners, ready=ready)
 
-    def to_numpy(self, root: int | None = None) -> np.ndarray[Any, Any] | None:
-        """Return all cells, without ghosts, as one ndarray. Collective over team; blocks.
-
-        Args:
-            root: rank that gets it; None: every rank.
-
-        Returns:
-            The array, of shape `domain.shape`; None on ranks other than `root`.
-
-        Raises:
-            UsageError: the rank does not exist.
-        """
-        if root is not None and root not in range(self.team.size):
-            raise UsageError(
-                f"root={root!r}: the ranks of {self.team.name} are 0 to {self.team.size - 1}, or None for all"
-            )
-        receivers = range(self.team.size) if root is None else (root,)
-        owned = self.block(self.team.rank).restrict(self.owned)
-        mine = np.ascontiguousarray((owned if isinstance(owned, Array) else owned.copy()).numpy())
-        sends = [self.team.Isend(mine, rank, _GATHER_TAG) for rank in receivers if mine.size]
-        whole = self._receive() if self.team.rank in receivers else None
-        wait_all(sends)
-        return whole
-
-    def _receive(self) -> np.ndarray[Any, Any]:
-        """All blocks, put together."""
-        whole = Array.empty(self.domain, self.dtype)
-        for rank in range(self.team.size):
-            block = np.empty(self.owned_of(rank).shape, self.dtype)
-            if block.size:
-                self.team.Recv(block, rank, _GATHER_TAG)
-                whole[self.owned_of(rank)] = block
-        return whole.numpy()
-
     @overload
     def sum(self, axis: None = None) -> Number: ...
     @overload
@@ -338,22 +310,10 @@ class GlobalArray:
 
     def close(self) -> None:
         """Release the memory of this rank. Local; existing views stay valid."""
-        self.exchanges.clear()
+        self.plans.clear()
         self._blocks.clear()
         self.__dict__.pop("local", None)
         self._segment.close()
-
-    def __getitem__(self, index: Any) -> NoReturn:
-        raise refusal(f"T[{index!r}]")
-
-    def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise refusal(f"T[{index!r}] = ...")
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        raise refusal("a conversion to an ndarray, such as np.asarray(T),")
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> NoReturn:
-        raise refusal(f"numpy.{ufunc.__name__}")
 
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return array_reductions.called_by_numpy(function, args, kwargs)

@@ -11,11 +11,13 @@ from functools import cached_property
 from math import prod
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.arrays.array import Array
+from gondwana.arrays.divided import Divided
 from gondwana.errors import UsageError
 from gondwana.io import bp5, checksums
 from gondwana.io.adios import LOCK, TEXT, TYPE_OF_NAME, BPReader, Description, integers
@@ -24,6 +26,8 @@ from gondwana.io.other_process import OtherProcessReader
 from gondwana.io.paths import DatasetError, StrPath, has_steps, is_dataset
 from gondwana.io.staging import Block
 from gondwana.runtime.tracing import traced
+
+D = TypeVar("D", bound=Divided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +188,18 @@ class Dataset:
             return tuple(reversed(AXES[: len(variable.shape)]))
         return tuple(f"{name}_{axis}" for axis in range(len(variable.shape)))
 
+    @overload
+    def read(
+        self,
+        name: str,
+        step: int,
+        start: Sequence[int] | None = None,
+        count: Sequence[int] | None = None,
+        *,
+        block: int | None = None,
+    ) -> npt.NDArray[Any]: ...
+    @overload
+    def read(self, name: str, step: int, start: Sequence[int] | None = None, *, out: D) -> D: ...
     @traced("io", "read a variable")
     def read(
         self,
@@ -193,7 +209,8 @@ class Dataset:
         count: Sequence[int] | None = None,
         *,
         block: int | None = None,
-    ) -> npt.NDArray[Any]:
+        out: Any = None,
+    ) -> Any:
         """Return a variable, a box of it, or one of its blocks, in one step.
 
         Unwritten cells are 0. One value is a number of NumPy, or a text.
@@ -204,6 +221,11 @@ class Dataset:
             start: the corner of the box in cells; None: the origin.
             count: the shape of the box in cells; None: up to the end.
             block: the number of a block, which is read as a whole, instead of a box.
+            out: a global array, or a view of one, that gets the box, which has its shape, on any number of ranks. This
+                rank reads the elements that it owns; `T.permute((2, 1, 0))` takes what was written from order "F".
+
+        Returns:
+            The cells; `out` if there is one.
 
         Raises:
             UsageError: the variable, step, box or block does not exist, or the variable is not in this step.
@@ -211,6 +233,8 @@ class Dataset:
         """
         variable = self.variable(name)
         place = self._place(name, step)
+        if out is not None:
+            return self._read_part(name, step, start, out, count, block)
         if block is not None:
             if start is not None or count is not None:
                 raise UsageError(f"block={block} with start or count: give a block or a box, not both")
@@ -219,6 +243,20 @@ class Dataset:
         if variable.dtype.hasobject:
             cells = np.array(cells, np.str_)[()]
         return cells
+
+    def _read_part(self, name: str, step: int, start: Sequence[int] | None, out: Any, *options: object) -> Any:
+        """Read into the part of a global array that this rank owns."""
+        if not isinstance(out, Divided) or options != (None, None):
+            raise UsageError(f"out={out!r}: give a global array or a view of one, which says how much is read")
+        shape, positions = self.shape_of(name, step), out.part(out.team.rank)
+        corner = [0] * len(shape) if start is None else list(start)
+        if len(corner) != out.ndim or (start is None and shape != out.shape):
+            raise UsageError(f"{name!r} has shape {shape}, and out has {out.shape}: make them equal, or say the start")
+        if not positions.is_empty:
+            cells = self.read(name, step, [a + b for a, b in zip(corner, positions.lo, strict=True)], positions.shape)
+            part = out.end(out.team.rank, positions)
+            part.copy_from(Array(cells, part.domain))
+        return out
 
     def read_steps(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
@@ -284,6 +284,22 @@ End: TypeAlias = GlobalPtr | npt.NDArray[Any] | HasBox
 """What a copy can start from and lead to."""
 
 
+@runtime_checkable
+class HasParts(Protocol):
+    """Elements that are divided over ranks: an end of collective copies, with another such end."""
+
+    def __gondwana_copy__(self, src: Any, dst: Any) -> Any:
+        """Start a copy with this as an end. Collective."""
+
+    def __gondwana_pairs__(self, src: Any, dst: Any) -> Iterable[tuple[End, End]]:
+        """Return those parts of a copy with this as an end that this rank lists. Local."""
+
+
+def divided_end(*ends: Any) -> HasParts | None:
+    """Return the first end that is divided over ranks, None without any. Local."""
+    return next((end for end in ends if hasattr(end, "__gondwana_pairs__")), None)
+
+
 def strided(pointer: GlobalPtr, shape: tuple[int, ...], strides: tuple[int, ...]) -> StridedBox:
     """Return a box of elements with gaps, as an end of `gw.copy`. Local.
 
@@ -393,7 +409,8 @@ def _box_of(end: End, role: str) -> StridedBox | None:
         return end.__gondwana_box__()
     raise UsageError(
         f"a copy {role} {end!r}: legal are global pointers, ndarrays (np.asarray of a list), Arrays, remote blocks "
-        "and gw.strided; of a global array T its T.local and T.block(rank)"
+        "and gw.strided; of a global array T its T.local and T.block(rank), or T and another one, without n and "
+        "notify"
     )
 
 

@@ -9,11 +9,13 @@ import numpy.typing as npt
 
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime.tracing import Route
-from gondwana.transfer.box import End, ends_of_copy
+from gondwana.transfer.box import End, divided_end, ends_of_copy
 
 
-def of_copy(_: object, src: End, dst: End, n: int | None = None, **_options: Any) -> Route:
-    """Return the way of what `copy` has moved. Local."""
+def of_copy(_: object, src: End, dst: End, n: int | None = None, **_options: Any) -> Route | None:
+    """Return the way of what `copy` has moved, None if plans record it. Local."""
+    if divided_end(src, dst) is not None:
+        return None
     source, target = ends_of_copy(src, dst, n)
     return source.owner, target.owner, source.nbytes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime.tracing import counted
 from gondwana.sync.signals import Signal
 from gondwana.transfer import engine, routes, signalled
-from gondwana.transfer.box import End, StridedBox, check_fit, ends_of_copy
+from gondwana.transfer.box import End, HasParts, StridedBox, check_fit, divided_end, ends_of_copy
 from gondwana.transfer.completion import COMPLETE, Following, Notify, Transfer, check_notify, notify_after, signal_after
 from gondwana.transfer.devices import cuda_copies
 from gondwana.transfer.devices.stream_order import DEFAULT, Order, Stream, order_of
@@ -24,18 +24,29 @@ from gondwana.transfer.host_copies import ALL, UNFIT, rows
 from gondwana.transfer.paths import DIRECT, state
 from gondwana.transfer.runs import Runs
 
+if TYPE_CHECKING:
+    from gondwana.transfer.plans.plan import Plan
+
 _ARRAY = np.ndarray
 
 
+@overload
+def copy(
+    src: HasParts | None, dst: HasParts | None, n: None = None, *, notify: None = None, stream: None = None
+) -> Plan: ...
+@overload
+def copy(
+    src: End, dst: End, n: int | None = None, *, notify: Notify | None = None, stream: Stream | None = None
+) -> Transfer: ...
 @counted("copy", routes.of_copy)
 def copy(
-    src: End,
-    dst: End,
+    src: Any,
+    dst: Any,
     n: int | None = None,
     *,
     notify: Notify | None = None,
     stream: Stream | None = None,
-) -> Transfer:
+) -> Any:
     """Start to copy elements from any place to any other. Local; internal progress; does not wait.
 
     The ends may be in any kind of memory of any ranks; this rank need not own either. Between two ends that loads and
@@ -44,9 +55,15 @@ def copy(
     starts after all kernels that this rank has launched before. Nothing else is ordered: not with other copies, not
     between the elements. Source and destination must not overlap.
 
+    Between two global arrays, or views of them (`T[2:8, ::2]`, `T.permute(axes)`), the copy is collective over their
+    teams: every rank sends what it owns of the positions that others own there. So it changes the division, the ghosts,
+    the order in memory or of the axes, the kind of memory and the team. The first copy between two such ends makes a
+    plan and blocks; later ones start it again. Ghosts are neither read nor written.
+
     Args:
         src: a global pointer, an ndarray (private memory), or anything else with elements: an array, a remote block,
-            `gw.strided(...)`. Leave it unchanged until `.source` of the result is done.
+            `gw.strided(...)`. Leave it unchanged until `.source` of the result is done. Or a global array or a view of
+            one, None on ranks outside of its team; one of the two teams has all ranks of the other.
         dst: the same. Its elements are undefined until the result is done.
         n: elements; needed between two pointers; default: all of an array. A pointer takes the shape of the other end,
             without gaps, last axis fastest. 0 is legal, and notifies.
@@ -58,14 +75,21 @@ def copy(
             copy. Where no driver of this rank makes the copy, this call waits for both.
 
     Returns:
-        The future of operation completion, with the futures `source` and `remote`.
+        The future of operation completion, with the futures `source` and `remote`; between global arrays a `Plan` that
+        has been started: call its `wait()`.
 
     Raises:
-        UsageError: shapes or dtypes of the ends differ, an end lies outside of its segment, or is read-only.
+        UsageError: shapes or dtypes of the ends differ, an end lies outside of its segment, or is read-only; or global
+            arrays overlap, or ranks give different ones.
 
     Example:
         >>> import gondwana as gw
         >>> import numpy as np
+        >>> slabs = gw.from_function(lambda x, y: 10 * x + y, (4, 4), grid=(gw.world.size, 1))
+        >>> transposed = gw.zeros((4, 4), grid=(gw.world.size, 1))
+        >>> gw.copy(slabs, transposed.permute((1, 0))).wait()
+        >>> transposed[1, 3]
+        31.0
         >>> right = (gw.world.rank + 1) % gw.world.size
         >>> segment = gw.Segment(gw.world, 1024)
         >>> gw.copy(np.arange(8.0), segment.pointer(right, float), 8).wait()
@@ -92,6 +116,8 @@ def copy(
             return COMPLETE
         if (n is None or n >= 0) and (started := _start_row(src, dst, n, notify)) is not None:
             return started
+    if n is None and notify is None and (divided := divided_end(src, dst)) is not None:
+        return divided.__gondwana_copy__(src, dst)
     return _start(*ends_of_copy(src, dst, n), notify)
 
 

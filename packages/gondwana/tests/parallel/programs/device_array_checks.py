@@ -368,5 +368,35 @@ def check_other_devices():
             assert np.array_equal(cells(array), expected(array, whole, cells(array), True))
 
 
+def check_copies_between_divisions_and_memories():
+    """From the host to a device, between devices with the axes in another order, and back, twice with one plan."""
+    rng = np.random.default_rng(11)
+    for dtype in DTYPES:
+        A, B = random_array(rng, 2, dtype, kind=gw.host), random_array(rng, 2, dtype)
+        shape = tuple(map(min, A.shape, B.shape))
+        upper = tuple(slice(low, low + n) for low, n in zip(A.domain.lo, shape, strict=True))
+        lower = tuple(slice(high - n, high) for high, n in zip(B.domain.hi, shape, strict=True))
+        C = gw.zeros(shape[::-1], dtype, grid=(1, world.size), ghost=1, kind=gw.cuda())
+        for turn in range(2):
+            whole = whole_data(A, turn)
+            A.block(world.rank).copy_from(gw.Array(np.ascontiguousarray(whole[window(A, A.owned)]), A.owned))
+            gw.copy(A[upper], B[lower]).wait()
+            gw.copy(B[lower], C.permute((1, 0))).wait()
+            wanted = whole[tuple(slice(n) for n in shape)]
+            assert np.array_equal(C.to_numpy(), wanted.T), dtype
+            A.fill(0)
+            world.barrier()
+            gw.copy(C.permute((1, 0)), A[upper]).wait()
+            assert np.array_equal(A[upper].to_numpy(), wanted), dtype
+    T = gw.scatter(np.arange(12.0).reshape(3, 4) if world.rank == 0 else None, like=gw.zeros((3, 4), kind=gw.cuda()))
+    T[1, ...] = 5.0
+    gw.synchronize()
+    world.barrier()
+    assert T[1, 2] == 5.0
+    assert T[2, 3] == 11.0
+    assert T.plane(0, 1, root=None).tolist() == [5.0] * 4
+    world.barrier()
+
+
 if __name__ == "__main__":
     run_checks({name: check for name, check in globals().items() if name.startswith("check_")})

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[5] / "tests"))
 
 import gondwana as gw
 from gondwana.domains import RectDomain
+from gondwana.errors import UsageError
 from gondwana.io import checkpoint
 from gondwana.io.analysis.pdf import histogram, joint_histogram, write_pdfs
 from gondwana.io.dataset import Dataset
@@ -87,6 +88,31 @@ def check_global_arrays_in_the_background():
         way = data.attributes["gondwana_io"]
     remote = sum(world.node_of(rank) != world.node_of(0) for rank in range(world.size))
     assert f"{world.size - remote} through shared memory and {remote} by messages" in way
+
+
+def check_datasets_are_read_into_global_arrays():
+    """Of another division, order and dtype than they were written from."""
+    shape, path = (7, 5, 6), FOLDER / "whole.bp"
+    whole = values(1, shape)
+    u, v = gw.from_numpy(whole, ghost=1, order="F"), gw.from_numpy(whole)
+    with StepWriter(path, {"U": u, "V": v}) as out:
+        out.write(0, {"U": u, "V": v})
+    again = gw.zeros(RectDomain((2, 3, 4), (9, 8, 10)), ghost=2, grid=(1, 1, world.size))
+    small = gw.zeros((7, 3), np.float32, grid=(1, world.size))
+    with Dataset(path) as data:
+        assert data.read("V", 0, out=again) is again
+        assert np.array_equal(again.to_numpy(), whole)
+        again.fill(0)
+        data.read("U", 0, out=again.permute((2, 1, 0)))
+        assert np.array_equal(again.to_numpy(), whole)
+        plane = gw.zeros((7, 3, 1), np.float32, grid=(1, world.size, 1))
+        data.read("V", -1, [0, 2, 4], out=plane)
+        gw.copy(plane[..., 0], small).wait()
+        assert np.array_equal(small.to_numpy(), whole[:, 2:5, 4].astype("f4"))
+        for wrong in (lambda: data.read("V", 0, out=small), lambda: data.read("V", 0, out=np.zeros(shape))):
+            raises(UsageError, wrong)
+        raises(UsageError, lambda: data.read("V", 0, [0, 0, 0], (1, 1, 1), out=plane))
+    world.barrier()
 
 
 def check_an_error_leaves_the_steps_written():
@@ -206,6 +232,6 @@ def check_one_rank_stops_all():
 
 
 if __name__ == "__main__":
-    from checks import run_checks
+    from checks import raises, run_checks
 
     run_checks(globals())

@@ -10,6 +10,7 @@ import compiled_rma_checks
 import copy_checks
 import device_atomic_checks
 import device_collective_checks
+import divided_checks
 import plan_checks
 import pool_checks
 import remote_channel_checks
@@ -73,6 +74,13 @@ OF_COPIES = (
 """The same of copies."""
 OF_PLANS = ("check_pieces_of_any_lengths",)
 """The same of plans."""
+OF_DIVIDED = (
+    "check_any_view_to_any_view",
+    "check_cells_anywhere",
+    "check_scatter_gather_and_planes",
+    "check_teams_of_some_ranks",
+)
+"""The same of copies between global arrays."""
 OF_TEAMS = (
     "check_ranks_that_disagree_on_sharing_are_told",
     "check_split",
@@ -137,6 +145,7 @@ if __name__ == "__main__":
         (compiled_rma_checks, OF_COMPILED_CODE),
         (copy_checks, OF_COPIES),
         (plan_checks, OF_PLANS),
+        (divided_checks, OF_DIVIDED),
         (synchronisation_checks, OF_SIGNALS),
         (team_checks, OF_TEAMS),
         (active_message_checks, OF_MESSAGES),

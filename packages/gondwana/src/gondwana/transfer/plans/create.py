@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from gondwana.errors import UsageError
 from gondwana.futures import Future
@@ -17,7 +17,7 @@ from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.kinds import MemoryKind
 from gondwana.sync.signals import Signal
 from gondwana.teams import Team, world
-from gondwana.transfer.box import End, StridedBox, ends_of_copy
+from gondwana.transfer.box import End, HasParts, StridedBox, divided_end, ends_of_copy
 from gondwana.transfer.plans.device import DevicePlan
 from gondwana.transfer.plans.host import HostPlan
 from gondwana.transfer.plans.pairs import Copies, Pair
@@ -45,7 +45,7 @@ class _Part(NamedTuple):
     pair: Pair
 
 
-def plan(pairs: Iterable[tuple[End, End]], team: Team = world) -> Plan:
+def plan(pairs: Iterable[tuple[End, End] | tuple[HasParts | None, HasParts | None]], team: Team = world) -> Plan:
     """Make a persistent plan of copies between any ranks. Collective over team; blocks; copies nothing yet.
 
     Each rank gives the pairs that it lists, and all lists together are the plan: a copy is listed by exactly one rank,
@@ -63,7 +63,9 @@ def plan(pairs: Iterable[tuple[End, End]], team: Team = world) -> Plan:
     Args:
         pairs: (source, destination) each, of one shape and dtype: arrays and their views, blocks of other ranks,
             ndarrays, `gw.strided(...)`, `gw.indexed(...)`. Destinations must not overlap anything of the plan. Private
-            memory of this rank is an end of its own copies, or a source for other ranks.
+            memory of this rank is an end of its own copies, or a source for other ranks. A pair of two global arrays,
+            or views of them, stands for all copies between their ranks: every rank gives it, with None for an array
+            that it has no part of.
         team: the ranks of the plan; it has all owners of ends.
 
     Returns:
@@ -88,16 +90,25 @@ def plan(pairs: Iterable[tuple[End, End]], team: Team = world) -> Plan:
     problem: UsageError | None = None
     own: list[_Part] = []
     sent: list[list[_Part]] = [[] for _ in range(team.size)]
+    given = list(pairs)
     try:
-        for number, pair in enumerate(itertools.chain.from_iterable(map(_regular, pairs))):
+        for number, pair in enumerate(itertools.chain.from_iterable(map(_regular, given))):
             _assign(pair, (team.rank, number), team, own, sent)
     except UsageError as error:
         problem = error
     team.agree(problem)
-    received = team.alltoall([pickle.dumps(parts) for parts in sent])
+    # Of two global arrays each rank may lack one, but no copy is made if all do.
+    has_both = [src is not None and dst is not None for src, dst in given if _is_divided(src, dst)]
+    received = team.alltoall([pickle.dumps((has_both, parts)) for parts in sent])
     parts = own
     try:
-        parts = sorted([*own, *(part for data in received for part in pickle.loads(data))], key=lambda part: part.key)
+        known, lists = zip(*map(pickle.loads, received), strict=True)
+        if len(set(map(len, known))) > 1 or not all(map(any, zip(*known, strict=True))):
+            raise UsageError(
+                "a plan with two global arrays of which no rank has both: give the same pairs of arrays on all ranks, "
+                "and copy by way of an array of a team that has all ranks of both"
+            )
+        parts = sorted([*own, *itertools.chain.from_iterable(lists)], key=lambda part: part.key)
     except UsageError as error:
         problem = error
     team.agree(problem)
@@ -124,10 +135,17 @@ def plan_in(copies: Copies, kinds: Sequence[Collection[MemoryKind]]) -> Plan:
 def _way(copies: Copies) -> Plan:
     """Make the plan in the best way that is possible for all ranks. Collective over its team."""
     devices = copies.devices()
-    everybody = copies.team.allgather((copies.in_host_memory(), len(devices) <= 1 and None not in devices))
-    if all(host for host, _ in everybody):
+    # A target in the memory of a team that the sender is not in can be sent to, but not written.
+    sent = any(pair.target.pointer is None for rank in copies.receivers for pair in copies.to(rank))
+    everybody = copies.team.allgather((copies.in_host_memory(), len(devices) <= 1 and None not in devices, sent))
+    if all(host for host, _, _ in everybody):
         return HostPlan(copies)
-    if all(one for _, one in everybody):
+    if any(sent for _, _, sent in everybody):
+        raise UsageError(
+            "a plan with memory of devices from ranks that are not in the team of the destination: copy by way of an "
+            "array of a team that has all ranks"
+        )
+    if all(one for _, one, _ in everybody):
         return DevicePlan(copies, _own_kind(copies))
     return CopiedPlan(copies)
 
@@ -141,12 +159,20 @@ def _own_kind(copies: Copies) -> CudaKind | None:
     return None
 
 
-def _regular(ends: tuple[End, End]) -> Iterable[Pair]:
-    """The pairs of boxes that carry out a copy: several if an end is irregular."""
+def _regular(ends: tuple[Any, Any]) -> Iterable[Pair]:
+    """The pairs of boxes that carry out a copy: several if an end is irregular or divided over ranks."""
+    if _is_divided(*ends):
+        divided = divided_end(*ends)
+        return itertools.chain.from_iterable(map(_regular, divided.__gondwana_pairs__(*ends) if divided else ()))
     source, target = ends_of_copy(*ends, None)
     if is_irregular(source, target):
         return [Pair(*part) for part in parts(source, target)]
     return [Pair(source, target)]
+
+
+def _is_divided(src: object, dst: object) -> bool:
+    """Whether the ends of a pair are global arrays; this rank may know neither."""
+    return divided_end(src, dst) is not None or (src is None and dst is None)
 
 
 def _assign(pair: Pair, key: _Key, team: Team, own: list[_Part], sent: list[list[_Part]]) -> None:
@@ -159,10 +185,13 @@ def _assign(pair: Pair, key: _Key, team: Team, own: list[_Part], sent: list[list
             f"a plan with a copy from rank {sender} to private memory of rank {team.rank}: place the destination in a "
             "segment, by gw.array_at or as a block of a global array"
         )
+    there = pair.target.pointer
+    known = there is None or there.segment.team.rank_of_world(team.world_ranks[sender]) is not None
+    going = _Part(key, receiver, True, pair if known else Pair(pair.source, pair.packed))
     if sender == team.rank:
-        own.append(_Part(key, receiver, True, pair))
+        own.append(going)
     else:
-        sent[sender].append(_Part(key, receiver, True, pair))
+        sent[sender].append(going)
     if receiver == sender:
         return
     coming = _Part(key, sender, False, Pair(pair.packed, pair.target))

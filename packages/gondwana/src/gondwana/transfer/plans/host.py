@@ -124,7 +124,9 @@ class HostPlan(Plan):
         super().__init__(copies)
         team, neighbours = copies.team, copies.neighbours
         node = set(team.node.allgather(team.rank))
-        near = [rank for rank in neighbours if rank in node]
+        near = [rank for rank in neighbours if rank in node and copies.is_mapped(rank)]
+        both = dict(team.node.allgather((team.rank, near)))  # to ranks that do not map the other's memory go messages
+        near = [rank for rank in near if team.rank in both[rank]]
         self._flags = Segment(team, 2 * _LINE * len(near), window=False)
         # A peer finds its flags in our segment by its place among our neighbours, which only this rank knows.
         places = dict(team.node.allgather((team.rank, {rank: i for i, rank in enumerate(near)})))

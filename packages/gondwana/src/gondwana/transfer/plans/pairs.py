@@ -96,14 +96,12 @@ class Copies(NamedTuple):
         return [pair for part in (self.outgoing, self.incoming) for pairs in part.values() for pair in pairs]
 
     def in_host_memory(self) -> bool:
-        """Return whether all ends are in host memory, which is mapped where it belongs to this node. Collective."""
-        here = self.team.node_of(self.team.rank)
-        on_host = all(box.pointer is None or box.pointer.kind.host for pair in self.pairs() for box in pair)
-        return on_host and all(
-            pair.target.memory is not None or self.team.node_of(rank) != here
-            for rank, pairs in self.outgoing.items()
-            for pair in pairs
-        )
+        """Return whether all ends are in host memory. Local."""
+        return all(box.pointer is None or box.pointer.kind.host for pair in self.pairs() for box in pair)
+
+    def is_mapped(self, rank: int) -> bool:
+        """Return whether loads and stores of this rank reach all that it writes at a rank. Local."""
+        return all(pair.target.memory is not None for pair in self.to(rank))
 
     def devices(self) -> set[Device | None]:
         """Return the devices with this rank's ends; None stands for other memory at any end. Local."""
