@@ -35,7 +35,6 @@ OTHERS = {
     "gondwana_bench/report/document.py": 1,
     "gondwana/results/host.py": 1,
     "gondwana/runtime/tracing/part.py": 3,  # made by the rank itself, or open by then
-    "gondwana/runtime/tracing/recorders.py": 1,
     "gondwana/traces/merge.py": 2,  # the folder of the parts, and the draft of the trace
 }
 """Calls that open no file that a user has named."""

@@ -34,10 +34,10 @@ COMMANDS = {
     "hpcg": "-n {ranks} --sizes 32 --rt 1 --repeat 1",
     "heat": "-n {ranks} --steps 300 --jobs 1",
 }
-"""What each `gondwana bench NAME` is given, besides `--json FILE`."""
+"""Options of each `gondwana bench NAME`, besides `--json FILE`."""
 
 WORDS = ("kernel", "benchmark", "class", "operation", "variant", "size", "dtype", "fields", "faces", "ranks")
-"""Keys of a row that say what it is about, in this order."""
+"""Keys that identify a row, in this order."""
 
 TOLERANCE = 0.03
 PROBABILITY = 0.95
@@ -50,7 +50,7 @@ class Version:
 
     Attributes:
         name: "old" or "new".
-        command: its program `gondwana`.
+        command: program `gondwana` of the version.
     """
 
     name: str
@@ -71,14 +71,14 @@ class Comparison:
     """A row of the result.
 
     Attributes:
-        benchmark: its name.
-        row: what was measured.
+        benchmark: name of the benchmark.
+        row: name of the measurement.
         old: seconds of each round with the old version.
         new: the same with the new one.
         ratio: median of new/old.
         low: lower end of its interval.
         high: upper end.
-        probability: that the interval holds the true median.
+        probability: probability that the interval holds the true median.
         marked: whether the whole interval is further than `TOLERANCE` from 1, and `PROBABILITY` or more.
     """
 
@@ -98,7 +98,7 @@ Times = Mapping[str, float]
 
 
 def compare(benchmark: str, old: Sequence[Times], new: Sequence[Times]) -> Iterator[Comparison]:
-    """Compare what each round has measured with both versions, row by row: those that all rounds have."""
+    """Compare the measurements of each round with both versions, row by row: the rows that all rounds have."""
     for row in [row for row in old[0] if all(row in times for times in (*old, *new))]:
         ours, theirs = tuple(times[row] for times in new), tuple(times[row] for times in old)
         ratios = [after / before for after, before in zip(ours, theirs, strict=True)]

@@ -30,7 +30,7 @@ def truncate(rng: random.Random, file: Path) -> None:
 
 
 def extend(rng: random.Random, file: Path) -> None:
-    """Append what does not belong there."""
+    """Append bytes that do not belong there."""
     with file.open("ab") as opened:
         opened.write(rng.randbytes(rng.randint(1, 200)))
 
@@ -90,7 +90,7 @@ def link(rng: random.Random, file: Path) -> None:
 
 
 def pipe(rng: random.Random, file: Path) -> None:
-    """Put a named pipe in its place, that nobody writes to."""
+    """Put a named pipe without a writer in its place."""
     file.unlink()
     os.mkfifo(file)
 
@@ -98,7 +98,7 @@ def pipe(rng: random.Random, file: Path) -> None:
 def each_byte(file: Path, places: Iterable[int] | None = None, mask: int = 0x80) -> Iterator[int]:
     """Change one byte of a file after the other, by default to one that no text of ours has, and yield its place.
 
-    Each is what it was before the next one is changed.
+    Each is restored before the next one is changed.
     """
     content = file.read_bytes()
     try:
@@ -131,7 +131,7 @@ HARMS: tuple[Harm, ...] = (truncate, extend, zero, flip, scramble, swap, remove,
 
 
 def damage(rng: random.Random, target: Path) -> str:
-    """Damage a file of a folder, or the folder itself unless it is gone, and return what has been done."""
+    """Damage a file of a folder, or the folder itself unless it is gone, and return the name of the damage."""
     if not target.is_dir():
         return "nothing left"
     if rng.random() < 0.03:

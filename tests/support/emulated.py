@@ -122,7 +122,7 @@ class Gpu:
 
         Args:
             ptx: the text.
-            name: of the kernel, "" for the only one.
+            name: name of the kernel, "" for the only one.
             grid: blocks.
             block: threads of a block.
             arguments: integers and arrays.

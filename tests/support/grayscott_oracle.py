@@ -1,4 +1,4 @@
-"""The Gray-Scott model in NumPy alone, on one process: what the app's results are compared with.
+"""The Gray-Scott model in NumPy alone, on one process: the oracle of the application.
 
 Arrays are indexed (z, y, x) and have one ghost layer on every side.
 """

@@ -25,7 +25,7 @@ def stencil(shape: tuple[int, int, int]) -> np.ndarray:
 
 
 def smooth(a: np.ndarray, blocks: list[np.ndarray], right: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """One symmetric Gauss-Seidel step inside each block of rows, with what the others had at the start."""
+    """One symmetric Gauss-Seidel step inside each block of rows, with the other blocks' values of the start."""
     result = x.copy()
     for rows in blocks:
         own = a[np.ix_(rows, rows)]

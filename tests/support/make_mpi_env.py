@@ -33,7 +33,7 @@ def works(python: Path, vendor: str) -> bool:
 
 
 def make(environment: Path, vendor: str, wheel: str) -> str | None:
-    """Make the environment, and return what is wrong with it."""
+    """Make the environment, and return the problem with it, if any."""
     python = environment / "bin" / "python"
     venv.create(environment, with_pip=True, clear=True)
     if subprocess.run([python, "-m", "pip", "install", "--quiet", "mpi4py>=4.1", wheel]).returncode:

@@ -1,7 +1,7 @@
 """Machine code of ranks as Python, with loads and stores that are checked against the memory model of LLVM.
 
 The sources of machine code are Python functions of addresses. Here they are run as such, by several ranks in turns in
-one thread, and what `compiler.memory_order` has for machine code is replaced by what notes each access. A plain access
+one thread, and functions that note each access replace those of `compiler.memory_order`. A plain access
 to a word that another rank accesses, too, has to be ordered: by a release and an acquire of some word, directly or
 through other ranks. Where it is not, a processor that keeps fewer orders than x86 (aarch64) may show the word as it was
 before, even if it never happens here. And a sequentially consistent load of a shared word, which looks whether
@@ -26,12 +26,12 @@ Clock = list[int]
 
 @dataclass
 class _Word:
-    """What is known of a word.
+    """The accesses to a word.
 
     Attributes:
-        writes: of each rank, its own time of the last write, and whether that was plain.
-        reads: the same of reads.
-        released: what the last releases of the word have made visible.
+        writes: clock of the last write of each rank, and whether that was plain.
+        reads: clock of the last read of each rank, and whether that was plain.
+        released: writes that the last releases of the word have made visible.
     """
 
     writes: dict[int, tuple[int, bool]] = field(default_factory=dict)
@@ -43,11 +43,11 @@ class Memory:
     """Replaces `compiler.memory_order`, for machine code of ranks that run in turns: `rank` is whose turn it is.
 
     Args:
-        ranks: how many.
+        ranks: number of ranks.
         plain: names of functions of this class whose order is left out, to see that this is found.
 
     Attributes:
-        faults: what is not ordered.
+        faults: accesses that are not ordered.
     """
 
     def __init__(self, ranks: int, plain: Iterable[str] = ()) -> None:
@@ -59,7 +59,7 @@ class Memory:
         self._stores: list[set[int]] = [set() for _ in range(ranks)]  # since the last one that is consistent
         self._looks: list[tuple[set[int], int, str]] = []
 
-    # -- what machine code calls -----------------------------------------------------------------------------------
+    # -- operations of machine code --------------------------------------------------------------------------------
 
     def load_word(self, address: int) -> int:
         self._access(address, write=False, plain=True)
@@ -110,7 +110,7 @@ class Memory:
 
     def futex_wake(self, address: int, count: int) -> None: ...
 
-    # -- what a test calls -----------------------------------------------------------------------------------------
+    # -- operations of a test --------------------------------------------------------------------------------------
 
     def write(self, address: int, value: int) -> None:
         """Write a word as the program of a rank does."""

@@ -13,7 +13,7 @@ from gondwana.gpu.driver import driver
 
 @functools.cache
 def reason() -> str:
-    """Why there is no GPU, "" if there is one."""
+    """Why no GPU can be used, "" if one can."""
     try:
         driver()
     except UsageError as error:

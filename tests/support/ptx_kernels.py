@@ -1,4 +1,4 @@
-"""Kernels in PTX by hand: what a driver does can be tried without a compiler."""
+"""Kernels in PTX by hand, for tests of a driver without a compiler."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ MODULE = (HEAD + SCALE + CHAIN + REVERSE).encode()
 
 
 def chain(start: int, steps: int) -> int:
-    """What `chain` makes of data[0], as a number with a sign."""
+    """The effect of `chain` on data[0], as a number with a sign."""
     factor, offset, power, addend = 1, 0, 5, 3
     while steps:  # by squaring: the steps are many
         if steps % 2:

@@ -232,7 +232,7 @@ def _default(value: Any) -> str:
 
 
 def _commands(*words: str) -> Iterator[str]:
-    """What the help of a command, and of those below it, says of their arguments and options."""
+    """The arguments and options in the help of a command, and of those below it."""
     usage, sections = _help(*words)
     options = [option(line) for heading, line in sections if line.startswith("-")]
     yield "\n".join([f"$ {usage}", *(f"    {option}" for option in sorted(options))])
@@ -269,7 +269,7 @@ def _help(*words: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def option(line: str) -> str:
-    """The spellings of an option and what follows it, without what it does and without types."""
+    """The spellings of an option and its argument, without description and types."""
     given = re.split(r"\s{2,}", line)[0]
     spellings = re.findall(r"(?<![\w-])--?[\w-]+", given)
     follows = re.sub(r"(?<![\w-])--?[\w-]+|,(?=\s|$)|[/<>]", " ", given).split()

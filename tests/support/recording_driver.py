@@ -1,4 +1,4 @@
-"""A driver that notes what is asked of it and does nothing."""
+"""A driver that notes the calls of its functions and does nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RecordingDriver(Driver):
         return next(self._handles)
 
     def take(self) -> list[Call]:
-        """Return what was asked since the last time, without mere questions."""
+        """Return the calls since the last time, without mere questions."""
         calls = [call for call in self.calls if call[0] not in ("count", "facts")]
         self.calls.clear()
         return calls

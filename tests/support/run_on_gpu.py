@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("packages/gondwana/tests/gpu", "packages/gondwana-apps/tests/gpu")
 TOOLKIT = Path("/usr/local/cuda")
 SHARE_OF_TESTS = 0.5
-"""Of the time limit; the benchmark has the rest, and what the tests leave."""
+"""Part of the time limit; the benchmark has the rest, and all that the tests leave."""
 GRACE = 10.0
-"""Seconds that a command has to end once it is told to."""
+"""Seconds that a command has to end after it was asked to."""
 LONGEST = 4000
 """Characters of a failure that are kept."""
 
@@ -74,7 +74,7 @@ def read(report: Path) -> dict[str, Any]:
 
 
 def run_benchmark(file: Path, options: list[str], limit: float) -> int:
-    """Run the benchmark and return its status; it writes what it has measured as it goes."""
+    """Run the benchmark and return its status; it writes its measurements as it goes."""
     # It is told to end by itself a little before it would be ended.
     words = ["bench", "gpu", "--json", str(file), "--budget", f"{max(30.0, limit - 40.0):.0f}", *options]
     return run([sys.executable, "-m", "gondwana.cli.main", *words], max(60.0, limit))
@@ -96,7 +96,7 @@ def run(command: list[str], limit: float) -> int:
 
 
 def environment() -> dict[str, str]:
-    """The environment of both: where CUDA's own compiler is, which has no place in the search path of libraries."""
+    """The environment of both: the folder of CUDA's own compiler, which must not be searched for libraries."""
     named = "CUDA_HOME" in os.environ or "CUDA_PATH" in os.environ or not TOOLKIT.is_dir()
     return {**os.environ, **({} if named else {"CUDA_HOME": str(TOOLKIT)})}
 

@@ -35,9 +35,9 @@ class Trials:
     """Tries of one part of the torture until its minutes are over, counted by outcome.
 
     Args:
-        part: its name, usually `__name__`.
-        minutes: how long new tries are begun.
-        seed: with the number of a try, it decides all that is random in this try.
+        part: name of the part, usually `__name__`.
+        minutes: time during which new tries are begun.
+        seed: seed which, with the number of a try, decides all that is random in this try.
         only: the number of the one try to make, whatever the minutes; None: $TORTURE_ONLY, or all.
     """
 
@@ -60,7 +60,7 @@ class Trials:
             number += 1
 
     def record(self, outcome: str, details: str = "") -> None:
-        """Count the outcome of this try; a failure is printed with what repeats it."""
+        """Count the outcome of this try; a failure is printed with the command that repeats it."""
         self.counts[outcome] += 1
         if outcome in FAILURES:
             print(f"{self.part}: seed {self.seed}, try {self._number}: {outcome.upper()}\n{details}", flush=True)
@@ -73,15 +73,15 @@ class Trials:
 
 @dataclass(frozen=True)
 class Judged:
-    """How a command ended.
+    """The end of a command.
 
     Attributes:
         verdict: "ran" (status 0), "refused" (status 2 and one line), "failed" (another status and one line, or none but
             a result on standard output), "ended" (by a signal that was sent to it), or one of `FAILURES`.
-        status: its exit status; negative: the signal that ended it.
-        stdout: what it printed, all ranks together.
-        stderr: the same of standard error.
-        command: as a shell would take it.
+        status: exit status; negative: the signal that ended it.
+        stdout: standard output of all ranks together.
+        stderr: standard error of all ranks together.
+        command: command line in the syntax of a shell.
     """
 
     verdict: str
@@ -122,7 +122,7 @@ class Running:
         variables: environment variables to set beside those that are there.
 
     Attributes:
-        process: it; in a process group of its own.
+        process: the process, in a process group of its own.
         mark: the same for all processes that it starts; see `marked`.
     """
 
@@ -151,7 +151,7 @@ class Running:
 
 
 def verdict_of(status: int, stdout: str, stderr: str) -> str:
-    """Return what the end of a command means: see `Judged`."""
+    """Return the verdict on the end of a command: see `Judged`."""
     if "Traceback (most recent call last)" in stderr + stdout:
         return "traceback"
     ended_by = -status if status < 0 else status - 128
@@ -168,7 +168,7 @@ def verdict_of(status: int, stdout: str, stderr: str) -> str:
 
 
 def marked(mark: str) -> list[int]:
-    """Return the processes, whoever's children they are now, of the try with this mark."""
+    """Return the processes of the try with this mark, also those that have another parent now."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

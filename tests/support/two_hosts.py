@@ -27,7 +27,7 @@ from support.cluster import hosts
 from support.cluster.hosts import Host
 
 _QUICK_CHILD = re.compile(r"^\[\S+\] plm:ssh: Warning: setpgid\(.*\n", re.MULTILINE)
-"""What Open MPI's launcher says if the program that it has started runs before it has moved it to a process group."""
+"""A warning of Open MPI's launcher if the started program runs before it was moved to a process group."""
 
 _SERVER = """
 import contextlib, socket, subprocess, sys, threading
@@ -69,7 +69,7 @@ sys.exit(held[0] if held else 255)
 
 @functools.cache
 def missing() -> str | None:
-    """What this machine lacks for two hosts, None if it has all of it."""
+    """The missing parts of this machine for two hosts, or None."""
     if launch.mpi_library().vendor != "Open MPI":
         return "two hosts are started with Open MPI's launcher"
     return hosts.missing()
@@ -87,7 +87,7 @@ def outside(process: int, word: str) -> int:
 
 @contextlib.contextmanager
 def _open_to_others(host: Host) -> Iterator[None]:
-    """Have a host start what others ask it for."""
+    """Have a host start programs on requests of others."""
     words = [*host.enter(), sys.executable, "-I", "-S", "-c", _SERVER, host.address]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=jobs.clean_environment()) as running:
         try:
@@ -105,7 +105,7 @@ class Pair:
     Attributes:
         first: the host on which launchers run.
         second: the other one.
-        folder: what both hosts see.
+        folder: a folder that both hosts see.
         agent: the stand-in for ssh, as a program.
         listed: the file that lists the hosts.
     """
@@ -169,12 +169,12 @@ def run_two_hosts(
     """Run a program on two ranks, each on a host of its own; skip the test where that is impossible.
 
     Args:
-        program: as for `jobs.run_ranks`.
-        arguments: for the program.
+        program: path of the program, as for `jobs.run_ranks`.
+        arguments: arguments of the program.
         timeout: seconds until everything is killed and the test fails.
         variables: environment variables of the job.
-        ranks_per_node: so many ranks on each host, as `gondwana run --ranks-per-node` asks for; None: one, unasked.
-        bind: as `gondwana run --bind`; the program is then started as that does.
+        ranks_per_node: number of ranks on each host for `gondwana run --ranks-per-node`; None: one, without the option.
+        bind: value of `gondwana run --bind`; the program is then started as that does.
         delay: microseconds that each frame takes between the hosts.
         shared: folders below /tmp that both hosts see.
     """
@@ -220,5 +220,5 @@ if __name__ == "__main__":
 
 
 def complaints(outcome: jobs.Outcome) -> str:
-    """What a job has written to its standard error, but for what depends on which process of the launcher is first."""
+    """The standard error of a job, without lines that depend on which process of the launcher is first."""
     return _QUICK_CHILD.sub("", outcome.stderr)

@@ -47,7 +47,7 @@ cd {place}/root
 pivot_root . .outside
 umount -l /.outside
 """
-"""Gives a host a root of its own, changes of which are kept in memory."""
+"""Gives a host a root of its own, whose changes are kept in memory."""
 
 _OWN = """
 hostname {name}
@@ -65,7 +65,7 @@ done
 rm -rf /dev/shm/held
 ip link set lo up
 """
-"""Gives a host what it shares with no other, but for some folders, which may lie below /tmp."""
+"""Gives a host private copies of everything but some folders, which may lie below /tmp."""
 
 
 class CannotBuildError(Exception):
@@ -87,7 +87,7 @@ class Host:
         return words if user == 0 else [*words, "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
 
     def run(self, *words: str) -> str:
-        """Run a command there as root, which must succeed, and return what it prints."""
+        """Run a command there as root, which must succeed, and return its output."""
         return _run([*self.enter(), *words])
 
     def seen(self, path: str | Path) -> Path:
@@ -97,7 +97,7 @@ class Host:
 
 @functools.cache
 def missing() -> str | None:
-    """What this machine lacks for hosts, None if it has all of it."""
+    """The missing parts of this machine for hosts, or None."""
     try:
         with hosts(["a", "b"]):
             return None
@@ -116,13 +116,13 @@ def hosts(
     """Make hosts that are joined by a network; remove them, and all that runs on them, at the end.
 
     Args:
-        names: one for each host.
-        shared: folders that are on all hosts what they are here, even below /tmp.
-        layers: folders whose files appear in a root that the hosts have for themselves; None: they have that of here.
-        delay: microseconds that a frame takes between two hosts; None: as long as the kernel needs.
+        names: names of the hosts.
+        shared: folders that are the same on all hosts and here, even below /tmp.
+        layers: folders whose files appear in a root of the hosts' own; None: they have the root of this host.
+        delay: time of a frame between two hosts [us]; None: as long as the kernel needs.
 
     Raises:
-        CannotBuildError: that is not possible here.
+        CannotBuildError: this machine cannot make them.
     """
     if os.geteuid() != 0:
         raise CannotBuildError("hosts of their own need root")

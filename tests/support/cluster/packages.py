@@ -14,14 +14,14 @@ from support import jobs
 from support.cluster.hosts import CannotBuildError
 
 KEPT = jobs.ROOT / ".pytest_cache" / "packages"
-"""Where they are kept for the next time."""
+"""The folder in which they are kept for the next time."""
 
 
 def unpacked(names: Sequence[str]) -> Path:
-    """Return a folder with the files of these packages and of those that they need and this machine lacks.
+    """Return a folder with the files of these packages and of missing ones that they need.
 
     Raises:
-        CannotBuildError: they cannot be had here.
+        CannotBuildError: the packages cannot be had here.
     """
     folder = KEPT / hashlib.sha256(" ".join(names).encode()).hexdigest()[:12]
     if folder.is_dir():

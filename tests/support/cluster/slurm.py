@@ -81,7 +81,7 @@ done
 for folder in {opened}; do chmod o+rx $folder; done
 setsid munged --force > /var/log/munge/out 2>&1 < /dev/null
 """
-"""What the packages leave to an administrator, or to their installation. Slurm asks for PMIx by the name of a link."""
+"""Steps that packages leave to an administrator, or to their installation. Slurm asks for PMIx by a link's name."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Cluster:
     home: Path = field(default=Path("/home", NAME))
 
     def command(self, words: Sequence[str], variables: Mapping[str, str] | None = None) -> list[str]:
-        """Return what runs a command as the user on the login node, in the shared home and a fresh environment."""
+        """Return the command that runs words as the user on the login node, in its home and a fresh environment."""
         clean = {"HOME": str(self.home), "USER": NAME, "LOGNAME": NAME, "SHELL": "/bin/bash", "LANG": "C.UTF-8"}
         clean["PATH"] = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
         settings = [f"{name}={value}" for name, value in {**clean, **(variables or {})}.items()]
@@ -132,7 +132,7 @@ def slurm(names: Sequence[str] = ("alpha", "beta", "gamma")) -> Iterator[Cluster
     """Start a cluster with nodes of these names; end it and leave nothing.
 
     Raises:
-        CannotBuildError: that is not possible here; the text says what is missing.
+        CannotBuildError: this machine cannot have one; the text says what is missing.
     """
     if (reason := missing()) is not None:
         raise CannotBuildError(reason)

@@ -34,7 +34,7 @@ def library(name: str, flags: Sequence[str] = ()) -> ctypes.CDLL:
 
     Args:
         name: file name of the source in `gondwana_bench/native`.
-        flags: for the compiler, after those that every library gets.
+        flags: flags for the compiler, after those of every library.
 
     Raises:
         UsageError: there is no C compiler, or it refuses the source.
@@ -64,8 +64,8 @@ def library_with_mpi(name: str, team: Team, flags: Sequence[str] = ()) -> ctypes
 
     Args:
         name: file name of the source in `gondwana_bench/native`.
-        team: of MPI ranks.
-        flags: as for `library`.
+        team: a team of MPI ranks.
+        flags: flags, as for `library`.
 
     Raises:
         UsageError: as `library` and `mpi_flags`, on every rank.
@@ -109,7 +109,7 @@ def compiler_version() -> str:
     """Return the first line of the compiler's version text. Local.
 
     Raises:
-        UsageError: the compiler cannot be started, or says nothing.
+        UsageError: the compiler cannot be started, or prints nothing.
     """
     asked = [*command(), "--version"]
     done = run(asked)

@@ -18,9 +18,8 @@ from gondwana_bench.messages.comparison import COLUMNS, PYTHON_PARITY, Pair, row
 from gondwana_bench.native.messages import Messages
 from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rma.candidates import Candidate
-from gondwana_bench.rows import Row, check_numbers, check_ranks
+from gondwana_bench.rows import WORD, Row, check_words
 
-WORD = 8
 SIZES = (8, 64, 512, 1024, 8192, 65536, 1048576, 8388608)
 SMALL = 8192
 """The largest contribution that goes through shared memory [bytes]: up to it there are goals."""
@@ -40,14 +39,7 @@ TRANSFERS = (
 )
 
 
-def check(ranks: int, sizes: Sequence[int]) -> None:
-    """Check the arguments. Local.
-
-    Raises:
-        UsageError: names the option, what was given and what is legal.
-    """
-    check_ranks(ranks, "a collective needs at least 2 ranks")
-    check_numbers("--sizes", sizes, f"multiples of {WORD} bytes, such as 8,8192", least=WORD, multiple=WORD)
+check = partial(check_words, "a collective needs at least 2 ranks", "8,8192")
 
 
 def measure(team: Team, sizes: Sequence[int] = SIZES, **timing: Any) -> Iterator[Row]:
@@ -58,7 +50,7 @@ def measure(team: Team, sizes: Sequence[int] = SIZES, **timing: Any) -> Iterator
     Args:
         team: at least two MPI ranks.
         sizes: bytes that each rank contributes.
-        timing: of `measure.interleave`.
+        timing: options of `measure.interleave`.
 
     Returns:
         The same rows on every rank: microseconds a call of ours and of the rival, the speed relative to the rival with
@@ -103,7 +95,7 @@ def _transfers(team: Team, c: Messages, size: int) -> dict[str, Candidate]:
 
 
 def _called(function: Callable[[Doubles], object]) -> Run:
-    """Return what calls a function of an array a number of times."""
+    """Return a variant that calls a function of an array a number of times."""
     return lambda data, calls: timed(partial(function, data))(calls)
 
 
@@ -132,7 +124,7 @@ def _repeat_allreduce(team: Any, data: Any, calls: int) -> int:
 
 
 def _is_right(team: Team, name: str, run: Run, size: int) -> bool:
-    """Run a collective once and return on every rank whether all of them have what they should."""
+    """Run a collective once and return on every rank whether the results of all are right."""
     data = np.arange(size / WORD) + team.rank
     run(data, 1)
     first = np.arange(size / WORD)

@@ -1,4 +1,4 @@
-"""What else ran on the machine while a benchmark measured: it says so, and measures again."""
+"""The load of other programs while a benchmark measured: it is recorded, and disturbed rounds are measured again."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gondwana import Team
+from gondwana.runtime import cores
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ QUIET_WAIT = "GONDWANA_QUIET_WAIT"
 TOGETHER = 1e-3
 """Seconds between rows that were measured together, and computed one after the other."""
 WINDOW, SHORTEST = 0.5, 0.1
-"""Seconds to which a shorter measurement is extended backwards, and without which nothing is said: the system counts
+"""Seconds to which a shorter measurement is extended backwards, and below which no load is given: the system counts
 the time of processors in hundredths of a second."""
 
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
@@ -31,7 +32,7 @@ _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class _Reading:
-    """Of the clocks of this process and its machine [s], and how often it had to leave its processor."""
+    """Clocks of this process and its machine [s], and the number of times that it had to leave its processor."""
 
     time: float
     machine: float
@@ -43,11 +44,11 @@ class _Reading:
 
 
 _left_out = _Reading(0.0, 0.0, 0.0, 0)
-"""What was spent on rounds that were taken again: the clocks of this module stand still meanwhile."""
+"""The times of rounds that were taken again: the clocks of this module stand still meanwhile."""
 
 
 def watched(rows: Iterable[dict[str, Any]], team: Team | None = None) -> Iterator[dict[str, Any]]:
-    """Yield rows, each with what disturbed its measurement. Collective over team if one is given, else local.
+    """Yield rows, each with the load that disturbed its measurement. Collective over team if one is given, else local.
 
     `foreign_load` is the number of processors that programs other than this one and its children kept busy on average,
     on the machine with most of it; a hypervisor that took processors away counts. It is that of the last half second
@@ -58,8 +59,8 @@ def watched(rows: Iterable[dict[str, Any]], team: Team | None = None) -> Iterato
     Before the first row the machine is waited for, if `QUIET_WAIT` says so.
 
     Args:
-        rows: measured as they are asked for; those that follow at once have been measured together.
-        team: of ranks that measure together.
+        rows: rows that are measured as they are asked for; those that follow at once have been measured together.
+        team: ranks that measure together.
     """
     _wait_until_quiet(float(os.environ.get(QUIET_WAIT, 0.0)), team)
     starts, found = [_read()], {"foreign_load": None, "involuntary_switches": 0}
@@ -79,9 +80,9 @@ def undisturbed(take: Callable[[int], T], rounds: int, team: Team | None = None)
     taken again as were asked for, at most; a benchmark of less than half a second is left as it is.
 
     Args:
-        take: measures the round of a number, and returns what it has found.
-        rounds: how many.
-        team: of ranks that measure together: they take the same rounds again.
+        take: function that measures the round of a number, and returns the result.
+        rounds: number of rounds.
+        team: ranks that measure together: they take the same rounds again.
     """
     global _left_out
     found: dict[int, T] = {}
@@ -126,8 +127,8 @@ def _last(starts: list[_Reading], now: _Reading) -> list[_Reading]:
 
 
 def _disturbance(spent: _Reading, team: Team | None, shortest: float = SHORTEST) -> dict[str, Any]:
-    """What the readings of all ranks say together; nothing of the load if they are of less than `shortest`."""
-    mine = (Path("/proc/sys/kernel/random/boot_id").read_text(), spent)  # the same in all containers of a machine
+    """The disturbance from the readings of all ranks; no load if they are of less than `shortest`."""
+    mine = (cores.machine(), spent)
     machines: dict[str, list[_Reading]] = defaultdict(list)
     for machine, of_rank in [mine] if team is None else team.allgather(mine):
         machines[machine].append(of_rank)
@@ -155,7 +156,7 @@ def _read() -> _Reading:
 
 
 def _busy_machine() -> float:
-    """Seconds that the processors of the machine worked for somebody, or were not given to it."""
+    """Seconds that the processors of the machine worked for any program, or were taken away by a hypervisor."""
     user, nice, system, _, _, *others = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
     return (user + nice + system + sum(others)) * _TICK
 

@@ -62,8 +62,8 @@ def measure(team: Team, sizes: Sequence[int] = SIZES, fields: Sequence[int] = FI
     Args:
         team: at least two MPI ranks, on one or several nodes.
         sizes: cells a side of each rank's cube of doubles.
-        fields: how many arrays are exchanged in one call.
-        timing: of `measure.interleave`.
+        fields: number of arrays that are exchanged in one call.
+        timing: options of `measure.interleave`.
 
     Returns:
         The same rows on every rank: microseconds an exchange (of the slowest rank), GB/s that arrive at a rank, the
@@ -135,11 +135,11 @@ class GhostExchange(NativeState):
     """Persistent requests of `exchange.c` for the ghosts of a few blocks of doubles. Collective over team.
 
     Args:
-        team: of MPI ranks.
+        team: a team of MPI ranks.
         grid: ranks along x, y and z; their product is the size of the team. Rank order is row-major: z varies fastest.
         cells: cells of each rank's block along x, y and z, the same on all ranks.
         fields: number of blocks that are exchanged together.
-        split_faces_only: leave out the axes along which there is one rank, whose ghosts are its own cells.
+        split_faces_only: leave out the axes along which the grid has one rank, whose ghosts are its own cells.
 
     Raises:
         UsageError: the team has no MPI, or the grid does not fit it.

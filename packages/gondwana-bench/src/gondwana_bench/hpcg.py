@@ -46,8 +46,8 @@ class Result:
     """The contents of the result file of one run, official or ours.
 
     Attributes:
-        values: by key, as text.
-        json: what only ours writes besides.
+        values: values by key, as text.
+        json: results that only our program writes.
     """
 
     values: Mapping[str, str]
@@ -76,13 +76,13 @@ def measure(
 
     Args:
         cases: points a side of each rank's box, and ranks.
-        official: how the official program is started; None: only ours is run.
-        seconds: of the timed phase; 0: the quick path.
+        official: function that starts the official program; None: only ours is run.
+        seconds: length of the timed phase; 0: the quick path.
         repeat: rounds.
 
     Returns:
-        A row for each case: medians of both, the speed of ours relative to the official program, and the bandwidth
-        that ours reaches, of that of the triad.
+        A row for each case: medians of both, the speed of ours relative to the official program, and our bandwidth
+        relative to that of the triad.
 
     Raises:
         UsageError: a program failed, or solved another problem.
@@ -147,7 +147,7 @@ def _check_same(mine: Result, theirs: Result) -> None:
 
 
 def _row(size: int, ranks: int, mine: Sequence[Result], theirs: Sequence[Result], bandwidth: float) -> Row:
-    """The medians; without runs of the official program, what needs them is None."""
+    """The medians; figures that need the official program are None if it was not run."""
     others = list(theirs) or None
     # Time for the work of one rated operation, so that the ratio is of speeds.
     cost, their_cost = ([1.0 / max(found.rating, 1e-9) for found in runs] for runs in (mine, theirs))

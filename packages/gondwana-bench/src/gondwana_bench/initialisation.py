@@ -24,7 +24,7 @@ MEMORIES = ("touched", "fresh", HUGE_PAGES)
 """Touched before; new from the system; the same with huge pages asked for, as Gondwana and NumPy allocate arrays."""
 REST_SECONDS = 0.1
 RIVAL = "OpenMP in C"
-"""What the others are compared with."""
+"""The rival."""
 
 COLUMNS = columns(
     "memory nbytes threads variant ms gb_per_s c_ms ratio verified",
@@ -33,7 +33,7 @@ COLUMNS = columns(
 
 Values: TypeAlias = NDArray[np.float64]
 Fill: TypeAlias = Callable[[Values], Callable[[float], object]]
-"""Takes an array, and returns what sets all of its elements to a value: what a program does once is not timed."""
+"""Takes an array, and returns a function that sets all of its elements to a value; the first call is not timed."""
 
 
 @foreach

@@ -23,10 +23,10 @@ from gondwana_bench.rma.ours import compiled
 from gondwana_bench.rows import Row, beside
 
 PUT, ADD, MESSAGE = range(3)
-"""What threads do: put a word and flush, fetch and add a word and flush, send windows of messages of a word."""
+"""Work of the threads: put a word and flush, fetch and add a word and flush, send windows of messages of a word."""
 
 MOST_THREADS = 64
-"""As in `injection.c`."""
+"""The same limit as in `injection.c`."""
 
 THREADS = (1, 2, 4)
 COLUMNS = {
@@ -39,10 +39,10 @@ OPERATIONS = {
     ADD: ("fetch_add", "MPI_Fetch_and_op + flush"),
     MESSAGE: ("active message", "MPI_Isend, MPI_Irecv"),
 }
-"""What is measured: ours and its rival."""
+"""The measured pair: ours and its rival."""
 
 _LINE = 8
-"""Words between those of two threads, so that these do not share a cache line."""
+"""Words between the places of two threads, so that these do not share a cache line."""
 
 
 @gw.jit
@@ -86,14 +86,14 @@ def measure(team: Team, threads: Sequence[int] = THREADS, **timing: Any) -> Iter
     Args:
         team: two MPI ranks. Between nodes only puts and additions are measured, and rank 1 waits inside MPI.
         threads: numbers of threads of rank 0 that inject.
-        timing: of `measure.interleave`.
+        timing: options of `measure.interleave`.
 
     Returns:
         The same rows on both ranks: operations of all threads together [M/s], ours and in C, our rate over theirs with
         its interval, whether all have arrived, and on how many nodes the ranks are.
 
     Raises:
-        UsageError: there are not two ranks, or there is no C compiler or MPI header.
+        UsageError: fewer than two ranks, or no C compiler or MPI header was found.
     """
     check(team.size, threads)
     with Injection(team) as c:
@@ -142,7 +142,7 @@ class Injection(NativeState):
     """Threads of rank 0 that communicate with rank 1 through MPI, in `injection.c`. Collective over team.
 
     Args:
-        team: of at least two MPI ranks.
+        team: a team of at least two MPI ranks.
 
     Raises:
         UsageError: the team has fewer ranks, or no MPI, or there is no C compiler.

@@ -1,4 +1,4 @@
-"""Loops that are no sweeps: sparse rows, tiles, random updates, sums that wait for each other, beside the same in C."""
+"""Irregular loops beside the same in C: sparse rows, tiles, random updates, sums that wait for each other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rows import Row, beside_c, check_names, check_numbers, columns, in_milliseconds, relative
 
 SIZES = (1048576, 16777216)
-"""Elements: what a cache holds, and more than it."""
+"""Elements: as many as fit into a cache, and more."""
 TILE, ENTRIES, KINDS = 32, 17, 1024
 """Rows of a tile, entries of a sparse row, bins of the histogram."""
 TOLERANCE = 1e-12
@@ -115,7 +115,7 @@ def wavefront(a: Any) -> None:
 
 @jit
 def wavefront_last(a: Any) -> None:
-    """Compute the same; what the loop has only just computed is added last."""
+    """Compute the same, but add the element that was computed last at the end."""
     for i in range(1, a.shape[0]):
         for j in range(1, a.shape[1]):
             a[i, j] = a[i - 1, j] - a[i - 1, j - 1] + a[i, j - 1]
@@ -132,13 +132,13 @@ def dot(out: Any, x: Any, y: Any) -> None:
 
 @dataclass(frozen=True)
 class Problem:
-    """A loop with what it works on.
+    """A loop with its data.
 
     Attributes:
         variants: spellings other than in C, by name.
         count: first argument of the C function.
-        arrays: its other arguments, of which the first is written.
-        expected: what that has afterwards.
+        arrays: its other arguments; the first is written.
+        expected: the first array after the loop.
     """
 
     variants: Mapping[str, Callable[[], object]]
@@ -242,7 +242,7 @@ def measure(team: Team, loops: Sequence[str], sizes: Sequence[int] = SIZES, **ti
         team: the world, of one rank, or of ranks of a node.
         loops: names in `LOOPS`, of several ranks in `TOGETHER`.
         sizes: elements, about.
-        timing: of `measure.interleave`.
+        timing: options of `measure.interleave`.
 
     Returns:
         The same rows on every rank, one for each variant: its time, the speed relative to C without and with
@@ -278,7 +278,7 @@ def _rows(team: Team, loop: str, size: int, timing: Mapping[str, Any]) -> Iterat
 
 
 def _is_right(team: Team, problem: Problem, start: Values, call: Callable[[], object]) -> bool:
-    """Run a variant and return on every rank whether it wrote what is expected."""
+    """Run a variant and return on every rank whether its output is as expected."""
     written = problem.arrays[0]
     team.barrier()
     written[...] = start  # all ranks the same

@@ -64,7 +64,7 @@ def interleave(
     untimed before it. The order rotates from round to round, and rounds in which other programs ran are taken again.
 
     Args:
-        variants: what to measure, by name.
+        variants: variants by name.
         repeat: rounds, at least 1.
         discard: rounds before those, which run alike and do not count.
         batch_seconds: length of a batch [s].
@@ -73,7 +73,7 @@ def interleave(
         team: ranks that call the variants together: they start and end each batch at a barrier, make the same number
             of calls, and the slowest rank's time counts.
         calls: untimed and timed calls of a batch, where a procedure fixes them; None: as many as `batch_seconds` takes.
-        of_ranks: what counts of the times of the ranks.
+        of_ranks: statistic of the times of the ranks.
 
     Returns:
         Seconds a call, one sample a round, by name; the samples of a round have the same index.
@@ -119,7 +119,7 @@ def in_turns(
         team: ranks that call the variants together.
 
     Returns:
-        What the variants have found, one value a round, by name.
+        The results of the variants, one value a round, by name.
     """
     names = list(variants)
 
@@ -134,7 +134,7 @@ def in_turns(
 
 
 def pin(team: Team) -> None:
-    """Bind every rank to a core of its own, if there are enough: two ranks on one core wait for each other. Local."""
+    """Bind every rank to a core of its own, if that is possible: two ranks on one core wait for each other. Local."""
     mine = sorted(cores.own())
     if len(mine) >= team.size:
         os.sched_setaffinity(0, {mine[team.rank]})
@@ -150,7 +150,7 @@ def _batch(variant: Variant, calls: int, team: Team | None) -> float:
 
 
 def _calls_of(variant: Variant, seconds: float, team: Team | None, given: tuple[int, int] | None) -> tuple[int, int]:
-    """Return the untimed and the timed calls of a batch: those given, or what lasts `seconds`."""
+    """Return the untimed and the timed calls of a batch: those given, or as many as take `seconds`."""
     _batch(variant, WARM_UP, team)
     if given is not None:
         return given

@@ -22,7 +22,7 @@ from gondwana_bench.rows import Row, show_table
 T = TypeVar("T")
 
 Derived = tuple[Mapping[str, str], Callable[[Sequence[Row]], list[Row]]]
-"""Headings of a panel, and what computes its rows from those of another."""
+"""Headings of a panel, and the function that computes its rows from those of another."""
 
 
 def environment() -> dict[str, Any]:
@@ -35,16 +35,16 @@ class Panels:
     """The figures of a benchmark.
 
     Attributes:
-        benchmark: its name.
-        file: where they are written as JSON, None: nowhere.
-        device: what was measured, for the captions.
+        benchmark: name of the benchmark.
+        file: path of the JSON file, or None.
+        device: description of the device, for the captions.
         panels: rows of each panel by its name; those of one panel have the same keys.
-        notes: what was left out, and why.
-        failures: what could not be measured because of an error.
+        notes: cases that were left out, with the reason.
+        failures: cases that could not be measured because of an error.
         complete: whether all was measured.
         command: the command line that repeats it.
-        environment: of the machine, at the start.
-        meanwhile: what disturbed the jobs that were run last.
+        environment: description of the machine, at the start.
+        meanwhile: load that disturbed the jobs that were run last.
     """
 
     benchmark: str
@@ -77,11 +77,11 @@ class Panels:
         With a team its rank 0 does this; the others ask for the rows of `watched` meanwhile.
 
         Args:
-            panel: its name.
+            panel: name of the panel.
             columns: heading by the row's key, in the order of the table.
-            rows: measured as they are asked for; what was measured before an error stays.
-            total: how many there will be at most.
-            shown: which of them the table has; the file has all.
+            rows: rows that are measured as they are asked for; those before an error stay.
+            total: largest number of rows.
+            shown: function that selects rows for the table; the file has all.
             team: ranks that measure together.
         """
         kept = self.panels.setdefault(panel, [])
@@ -95,7 +95,7 @@ class Panels:
             self.show(panel, columns, filter(shown, kept))
 
     def run(self, jobs: Iterable[T], total: int, what: str) -> list[T]:
-        """Run jobs, with a progress bar on a terminal, and return what they found: for rows to `put`. Local."""
+        """Run jobs, with a progress bar on a terminal, and return their results: for rows to `put`. Local."""
         [self.meanwhile] = watched({"found": list(with_progress(jobs, total, what))} for _ in range(1))
         return [*self.meanwhile.pop("found")]
 
@@ -115,7 +115,7 @@ class Panels:
         print(f"gondwana: {text}", file=sys.stderr, flush=True)
 
     def fail(self, text: str) -> None:
-        """Print and record what could not be measured because of an error. Local."""
+        """Print and record a case that could not be measured because of an error. Local."""
         self.failures.append(text)
         print(f"gondwana: FAILED: {text}", file=sys.stderr, flush=True)
 
@@ -126,7 +126,7 @@ class Panels:
             complete: whether all was measured.
 
         Raises:
-            ResultError: it cannot be written.
+            ResultError: the file cannot be written.
         """
         self.complete = complete
         self.write()
@@ -140,10 +140,10 @@ class Panels:
             )
 
     def write(self) -> None:
-        """Write the file, if there is one. Local.
+        """Write the file, if one was asked for. Local.
 
         Raises:
-            ResultError: it cannot be written.
+            ResultError: the file cannot be written.
         """
         if self.file is not None:
             write_json(self.file, self.content())
@@ -178,7 +178,7 @@ def measure_on_ranks(
     The only argument of the program has the options as a JSON object.
 
     Args:
-        benchmark: its name.
+        benchmark: name of the benchmark.
         columns: heading by the row's key, in the order of the table.
         measure: yields the rows, the same on every rank; called with the world and the options.
         derived: panels that are computed from the rows of the first; those without rows are left out.
@@ -218,7 +218,7 @@ def with_progress(rows: Iterable[T], total: int, what: str) -> Iterator[T]:
 
 
 def _compiler() -> str | None:
-    """Return the version of the C compiler, None if there is none: benchmarks of GPUs need none."""
+    """Return the version of the C compiler, or None: benchmarks of GPUs need no compiler."""
     try:
         return build.compiler_version()
     except UsageError:

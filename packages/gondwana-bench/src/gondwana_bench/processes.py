@@ -18,7 +18,7 @@ OTHER_MPI = "if it was built with another MPI than that of the launcher, give it
 """The advice where a user's program does not start."""
 _LAST_LINES = 3
 _BLANK = "\0 \t"
-"""What is no text: Open MPI's launcher ends its reports with a zero byte."""
+"""Characters that are not text: Open MPI's launcher ends its reports with a zero byte."""
 
 
 class Command(NamedTuple):
@@ -36,9 +36,9 @@ def our_command(ranks: int, *words: str, threads: int = 1) -> list[str]:
     """Return the command that runs one of our programs on a number of ranks. Local.
 
     Args:
-        ranks: how many.
+        ranks: number of ranks.
         words: the program and its options, after options of `gondwana run`.
-        threads: of each rank.
+        threads: number of threads of each rank.
     """
     return [sys.executable, "-P", "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", str(threads), *words]
 
@@ -63,11 +63,11 @@ def run(
 
     Args:
         argv: the words of the command.
-        variables: its whole environment.
-        folder: where it works; None: here.
+        variables: complete environment of the command.
+        folder: working folder; None: the current one.
 
     Raises:
-        UsageError: it cannot be started.
+        UsageError: the command cannot be started.
     """
     with starting(argv[0]):
         return subprocess.run(
@@ -84,18 +84,18 @@ def result(
     *,
     successful: bool = False,
 ) -> Any:
-    """Run a command to its end and return what it has written into a file, as JSON. Local.
+    """Run a command to its end and return the JSON data in the file that it writes. Local.
 
     Args:
         what: name of the job in messages.
         argv: the words of the command.
-        file: what it writes.
-        variables: its whole environment.
-        folder: where it works; None: here.
+        file: the file.
+        variables: complete environment of the command.
+        folder: working folder; None: the current one.
         successful: whether its status must be 0; else it only has to write the file.
 
     Raises:
-        UsageError: it cannot be started, or failed.
+        UsageError: the command cannot be started, or failed.
     """
     done = run(argv, variables, folder)
     if (successful and done.returncode) or not file.exists():
@@ -108,7 +108,7 @@ def starting(program: str) -> Iterator[None]:
     """Check that a program can be started. Local.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: it cannot be started.
     """
     try:
         yield
@@ -120,11 +120,11 @@ def last_words(output: str, errors: str) -> str:
     r"""Return the last lines that a program printed, as one line, without those of its launcher. Local.
 
     Open MPI's launcher reports between two lines of dashes that a program has failed; where the program itself printed
-    nothing, that is returned.
+    nothing, its report is returned.
 
     Args:
-        output: of the command, on stdout.
-        errors: on stderr, which is preferred.
+        output: standard output of the command.
+        errors: standard error of the command, which is preferred.
 
     Example:
         >>> last_words("", "no such file\n----\nmpirun has exited\n----\n\0")
@@ -151,7 +151,7 @@ def descendants(pid: int) -> list[int]:
     """Return the children of a process, their children, and so on: groups do not show those of a launcher. Local.
 
     Args:
-        pid: The process; if there is none, it has no children.
+        pid: number of the process; without such a process the list is empty.
     """
     found: list[int] = []
     with contextlib.suppress(OSError):

@@ -16,6 +16,7 @@ from gondwana_bench.statistics import ratio, summarize
 Row = dict[str, Any]
 T = TypeVar("T")
 K = TypeVar("K")
+WORD = 8
 
 HEADINGS = {
     "case": "once", "dtype": "type", "source": "from", "target": "to", "size": "bytes", "nbytes": "bytes",
@@ -25,15 +26,15 @@ HEADINGS = {
 """Usual headings of columns that have other names than their keys."""
 
 Figure = Callable[[Any], Any]
-"""Computes a figure from what was measured of a program."""
+"""Computes a figure from the measurements of a program."""
 
 
 def columns(keys: str, **headings: str) -> dict[str, str]:
     """Return the headings of a table by the keys of its rows: those given, else the usual ones, else the keys. Local.
 
     Args:
-        keys: in the order of the table, separated by blanks.
-        headings: by key.
+        keys: keys in the order of the table, separated by blanks.
+        headings: headings by key.
 
     Example:
         >>> columns("loop size verified", size="elements")
@@ -47,8 +48,8 @@ def show_table(title: str, caption: str, columns: Mapping[str, str], rows: Itera
     """Print rows as a table. Local.
 
     Args:
-        title: above it.
-        caption: below it.
+        title: title above the table.
+        caption: caption below the table.
         columns: heading by the row's key, in the order of the table.
         rows: one mapping for each line.
     """
@@ -104,21 +105,37 @@ def check_ranks(ranks: int, why: str) -> None:
     """Check that there are at least two ranks. Local.
 
     Args:
-        ranks: how many there are.
+        ranks: number of ranks.
         why: The reason for two of them, in words.
 
     Raises:
-        UsageError: there are fewer.
+        UsageError: fewer ranks.
     """
     if ranks < 2:
         raise UsageError(f"--ranks {ranks}: {why}")
+
+
+def check_words(why: str, example: str, ranks: int, sizes: Sequence[int]) -> None:
+    """Check the ranks, and the sizes of data that consist of words. Local.
+
+    Args:
+        why: The reason for two ranks, in words.
+        example: legal sizes.
+        ranks: number of ranks.
+        sizes: bytes.
+
+    Raises:
+        UsageError: fewer ranks; or the message has the given sizes and the legal ones.
+    """
+    check_ranks(ranks, why)
+    check_numbers("--sizes", sizes, f"multiples of {WORD} bytes, such as {example}", least=WORD, multiple=WORD)
 
 
 def check_names(option: str, given: Iterable[str], legal: Iterable[str]) -> None:
     """Check that an option lists legal names only. Local.
 
     Raises:
-        UsageError: names one that is not, and what is legal.
+        UsageError: a name is not legal; the message has it and those that are.
     """
     for name in given:
         if name not in legal:
@@ -129,14 +146,14 @@ def check_numbers(option: str, given: Sequence[int], legal: str, *, least: int =
     """Check that an option lists numbers, and legal ones only. Local.
 
     Args:
-        option: its name.
+        option: name of the option.
         given: the numbers.
-        legal: which are legal, in words.
+        legal: the legal numbers in words.
         least: the smallest legal number.
-        multiple: of what all are multiples.
+        multiple: number that divides all of them.
 
     Raises:
-        UsageError: says what was given and what is legal.
+        UsageError: the message has the given numbers and the legal ones.
     """
     if not given or any(number < least or number % multiple for number in given):
         raise UsageError(f"{option} {','.join(map(str, given))}: give {legal}")
@@ -148,8 +165,8 @@ def beside_c(samples: Mapping[str, Sequence[float]], verified: bool, prefix: str
     Args:
         samples: seconds of "ours" and "c", one a round.
         verified: whether both computed the same.
-        prefix: beginning of the keys of C, or of what stands in its place.
-        figures: as of `beside`.
+        prefix: beginning of the keys of C, or of the rival in its place.
+        figures: functions as for `beside`.
     """
     ours, theirs = samples["ours"], samples["c"]
     more = {"ratio_of_best": min(theirs) / min(ours), "verified": verified}
@@ -179,11 +196,11 @@ def beside(
     """Return the part of a row that compares ours with a rival, from seconds of both, one a round. Local.
 
     Args:
-        theirs: of the rival; None without one.
-        ours: of ours.
+        theirs: seconds of the rival; None without one.
+        ours: seconds of ours.
         prefix: beginning of the keys of the rival.
-        more: what stands between the ratio and the seconds.
-        figures: of the median of the seconds, as of `both`.
+        more: entries between the ratio and the seconds.
+        figures: functions of the median of the seconds, as for `both`.
     """
     mine, other = summarize(ours), None if theirs is None else summarize(theirs)
     return {
@@ -198,10 +215,10 @@ def both(ours: Any, theirs: Any, prefix: str, **figures: Figure) -> Row:
     """Return figures of ours and, with a prefix to their keys, of a rival; None without one. Local.
 
     Args:
-        ours: what the figures are computed from.
+        ours: data from which the figures are computed.
         theirs: the same of the rival; None without one.
         prefix: beginning of the keys of the rival.
-        figures: computes each, by its key.
+        figures: function for each figure, by its key.
 
     Example:
         >>> both(2.0, None, "c_", double=lambda x: 2 * x)
@@ -219,7 +236,7 @@ def judged(goal: float | None, found: float, words: str, *, most: bool = False) 
 
     Args:
         goal: the least, or the most, that is wanted.
-        found: what is compared with it.
+        found: figure that is compared with the goal.
         words: form of the goal.
         most: whether less is better.
 

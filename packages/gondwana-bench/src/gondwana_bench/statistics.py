@@ -17,20 +17,20 @@ RESAMPLES = 1000
 class Summary:
     """Statistics of a sample, in the unit of its values.
 
-    The median, the mean and what describes their scatter leave out the values that are further than 1.5 interquartile
-    ranges from the middle half (Tukey 1977; quartiles by linear interpolation); the minimum and the percentiles are
+    The median, the mean and the measures of scatter leave out the values that are further than 1.5 interquartile
+    ranges from the central half (Tukey 1977; quartiles by linear interpolation); the minimum and the percentiles are
     those of all values.
 
     Attributes:
         n: number of values that were kept.
         removed: number of values that were left out.
-        median: the middle; the figure to quote, because other processes disturb the mean.
+        median: median of the values; the figure to quote, because other processes disturb the mean.
         low: lower end of the 95 % bootstrap interval of the median.
         high: upper end of that interval.
         mean: the average.
         sd: standard deviation (n - 1); 0 for a single value.
         cv: coefficient of variation, sd/mean.
-        median_of_all: the middle, had no value been left out.
+        median_of_all: median with all values.
         minimum: the smallest value.
         p5: 5th percentile.
         p95: 95th percentile.
@@ -98,7 +98,7 @@ def summarize(values: Sequence[float]) -> Summary:
 
 
 def without_outliers(sample: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the values within 1.5 interquartile ranges of the middle half of a sample. Local.
+    """Return the values within 1.5 interquartile ranges of the central half of a sample. Local.
 
     Example:
         >>> without_outliers(np.array([1.0, 2.0, 3.0, 4.0, 100.0]))

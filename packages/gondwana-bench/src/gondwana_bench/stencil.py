@@ -90,9 +90,9 @@ class Case:
         outputs: arrays that it writes.
         inputs: arrays that it reads.
         constants: numbers that it takes.
-        ghosts: whether it also covers the ghosts.
+        ghosts: whether the kernel also covers the ghosts.
         steps: time steps of one call; two are one fused sweep of ours and two sweeps in C.
-        rival: what stands in the place of the C function, if that is a kernel.
+        rival: kernel that takes the place of the C function, or None.
     """
 
     kernel: Any
@@ -147,7 +147,7 @@ def measure(
         sizes: cells a side of the cube.
         dtypes: "float64", "float32".
         thread_counts: threads of this process that share the sweep, ours and OpenMP's.
-        timing: of `measure.interleave`.
+        timing: options of `measure.interleave`.
 
     Returns:
         Rows with ns a cell, effective GB/s (every array counted once), the speed relative to C with its interval
@@ -191,7 +191,7 @@ def _measure_one(name: str, size: int, dtype: str, count: int, timing: Mapping[s
 
 
 def call_of(case: Case, domain: Any, arrays: list[GlobalArray]) -> Callable[[], None]:
-    """Return what does the steps of a case with our kernel, on outputs and inputs. Local."""
+    """Return a function that does the steps of a case with our kernel, on outputs and inputs. Local."""
     if case.steps == 1:
         return lambda: case.kernel(domain, *arrays, *case.constants)
     outputs, inputs = arrays[: case.outputs], arrays[case.outputs :]
@@ -208,7 +208,7 @@ def call_of(case: Case, domain: Any, arrays: list[GlobalArray]) -> Callable[[], 
 
 
 def _native_call(case: Case, native: Callable[..., None], arrays: list[Field]) -> Callable[[], None]:
-    """What does the steps of a case in C; the arrays behind the inputs are for what is between two steps."""
+    """A function that does the steps of a case in C; the arrays behind the inputs hold the state between two steps."""
     count = case.outputs + case.inputs
     outputs, inputs, between = arrays[: case.outputs], arrays[case.outputs : count], arrays[count:]
 
@@ -236,7 +236,7 @@ def _as_in_c(array: GlobalArray) -> Field:
 
 
 def _equal(mine: GlobalArray, other: Field, tolerance: float, steps: int) -> bool:
-    """Whether results agree where the ghosts, which C does not compute between two steps, are not felt."""
+    """Whether results agree outside the reach of the ghosts, which C does not compute between two steps."""
     inside = (slice(2, -2),) * 3 if steps == 2 else ...
     difference = np.abs(_as_in_c(mine).T - other)[inside].max(initial=0.0)
     return bool(difference <= tolerance * np.abs(other).max())
@@ -249,7 +249,7 @@ def row_of(name: str, size: int, dtype: str, count: int, samples: dict[str, list
 
 
 def figures_of(name: str, size: int, dtype: str) -> dict[str, Any]:
-    """Return what computes the figures of a case from the seconds of a call. Local."""
+    """Return the function that computes the figures of a case from the seconds of a call. Local."""
     case = CASES[name]
     cells = case.cells(size)
     gigabytes = (case.outputs + case.inputs) * cells * np.dtype(dtype).itemsize / 1e9

@@ -44,9 +44,9 @@ def measure(team: Team, kernels: Sequence[str] = KERNELS, sizes: Sequence[int] =
 
     Args:
         team: at least two MPI ranks, of one thread each.
-        kernels: of `KERNELS`; a pair is two steps, which are one sweep of ours.
+        kernels: names of `KERNELS`; a pair is two steps, which are one sweep of ours.
         sizes: cells a side of the cube.
-        timing: of `measure.interleave`.
+        timing: options of `measure.interleave`.
 
     Returns:
         The same rows on every rank, as those of `stencil.measure`, with another rival.
@@ -86,7 +86,7 @@ class Ours:
 
     Args:
         team: MPI ranks, of which each has a slab.
-        case: what a step does; a pair is two steps.
+        case: work of a step; a pair is two steps.
         size: cells a side of the cube.
     """
 
@@ -124,7 +124,7 @@ class ByHand:
 
     Args:
         comm: communicator of mpi4py.
-        case: what a step does; a pair is two steps.
+        case: work of a step; a pair is two steps.
         size: cells a side of the cube.
     """
 

@@ -1,6 +1,6 @@
 """The bandwidth of memory: STREAM's triad, a = b + s c (J. McCalpin, 1995), on all ranks at once.
 
-As a program it prints what its ranks reach together.
+As a program it prints the bandwidth of all its ranks together.
 """
 
 from __future__ import annotations

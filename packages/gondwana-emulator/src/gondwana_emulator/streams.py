@@ -21,7 +21,7 @@ class Recording:
     """A recording of an event: reached when everything before it on its stream is done.
 
     Attributes:
-        reached: whether it has been reached.
+        reached: whether the event has been reached.
         moment: time at which it was reached.
         capture: the capture that it is part of, in which case it is never reached itself.
         known: number of operations of each stream of the graph that precede it.
@@ -73,7 +73,7 @@ class Capture:
     Attributes:
         origin: the stream with which it began.
         operations: operations of each stream.
-        known: for each stream, the number of operations of the others that it has waited for.
+        known: number of operations of each other stream that the stream has waited for.
         broken: reason why it cannot be used, "" if it can.
         closed: whether the capture has ended.
     """

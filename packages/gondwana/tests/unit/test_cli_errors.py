@@ -42,6 +42,7 @@ def gondwana(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Cap
     ("words", "part"),
     [
         (["nonsense"], "No such command 'nonsense'; see gondwana --help"),
+        (["heat", "--help"], "heat is a program: gondwana run heat --help"),
         (["run"], "Missing argument 'PROGRAM'; see gondwana run --help"),
         (["run", "--nonsense", "x"], "No such option: --nonsense"),
         (["run", "-n", "²", "hpcg"], "²: legal is a whole number from 1 to"),

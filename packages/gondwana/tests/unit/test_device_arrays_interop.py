@@ -13,7 +13,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.arrays import interop
-from gondwana.arrays.interop import CPU, CUDA, Elements
+from gondwana.arrays.interop import CPU, CUDA, Contents
 from gondwana.errors import UsageError
 from gondwana.gpu.device import device
 from gondwana.testing.gpu import emulated_gpu
@@ -64,7 +64,7 @@ class Theirs:
 
     def new_capsule(self, *, stream: int, max_version: tuple[int, int] | None) -> Any:
         device(0).record(self.stream).block(stream)
-        elements = Elements(self.address, self.like.shape, self.like.strides, self.like.dtype, (CUDA, 0), self.readonly)
+        elements = Contents(self.address, self.like.shape, self.like.strides, self.like.dtype, (CUDA, 0), self.readonly)
         return interop.give(elements, self, max_version)
 
     def load(self) -> np.ndarray:
@@ -196,7 +196,7 @@ def test_ours_is_taken_by_others(view: Any) -> None:
     assert ours.__dlpack_device__() == (CUDA, 0)
     for version in (None, (1, 0), (1, 3)):
         elements, loan = interop.take(ours.__dlpack__(stream=-1, max_version=version))
-        assert elements == Elements(ours.address, ours.shape, ours.strides, ours.dtype, (CUDA, 0), False)
+        assert elements == Contents(ours.address, ours.shape, ours.strides, ours.dtype, (CUDA, 0), False)
         del loan
     again = gw.on_device(ours)
     assert again.address == ours.address
@@ -277,7 +277,7 @@ def test_a_mask_or_an_unknown_device_is_refused(monkeypatch: pytest.MonkeyPatch)
 def test_capsules_that_numpy_makes(version: tuple[int, int] | None, view: Any) -> None:
     data = view(numbered(dtype="int16"))
     elements, loan = interop.take(data.__dlpack__(max_version=version))
-    assert elements == Elements(data.ctypes.data, data.shape, data.strides, data.dtype, (CPU, 0), False)
+    assert elements == Contents(data.ctypes.data, data.shape, data.strides, data.dtype, (CPU, 0), False)
     owner = weakref.ref(data)
     del data
     gc.collect()
@@ -298,7 +298,7 @@ class Ours:
 
     def __dlpack__(self, max_version: Any = None, **_: Any) -> Any:
         data = self.data
-        elements = Elements(data.ctypes.data, data.shape, data.strides, data.dtype, (CPU, 0), not data.flags.writeable)
+        elements = Contents(data.ctypes.data, data.shape, data.strides, data.dtype, (CPU, 0), not data.flags.writeable)
         return interop.give(elements, self, max_version if self.versions else None)
 
 

@@ -154,11 +154,15 @@ def hand_over(memory: Memory) -> None:
     native, rng = as_python(item_rings_native, memory), random.Random(3)
     for unbuffered in (0, 1):
         slots, stride = 2, 64
-        ring, bells, data, outs = words((item_rings.SLOTS + slots * stride) // 8), words(5), words(8), words(16)
+        ring, bells, data, outs = words((item_rings.RING.slots + slots * stride) // 8), words(5), words(8), words(16)
         where = words(4 * 8)
         bells[:] = 4, *[at(where, 8 * rank) for rank in range(4)]
-        ring[[item_rings.CAPACITY // 8, item_rings.STRIDE // 8, item_rings.UNBUFFERED // 8]] = slots, stride, unbuffered
-        ring[item_rings.SLOTS // 8 :: stride // 8] = item_rings.STEPS * np.arange(slots)
+        ring[[item_rings.RING.capacity // 8, item_rings.RING.stride // 8, item_rings.RING.unbuffered // 8]] = (
+            slots,
+            stride,
+            unbuffered,
+        )
+        ring[item_rings.RING.slots // 8 :: stride // 8] = item_rings.STEP.all * np.arange(slots)
         put, taken = [], []
         for number in range(4 * ROUNDS):
             rank = memory.rank = rng.randrange(4)

@@ -172,15 +172,17 @@ def test_a_launcher_that_does_not_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 # -- the report ------------------------------------------------------------------------------------------------------
 
 
-def seats(monkeypatch: pytest.MonkeyPatch, *where: tuple[str, str, set[int]], bind: Bind | None = Bind.core) -> None:
+def locations(
+    monkeypatch: pytest.MonkeyPatch, *where: tuple[str, str, set[int]], bind: Bind | None = Bind.core
+) -> None:
     monkeypatch.setattr(
-        report, "_seats", [report.Seat(host, machine, frozenset(cpus)) for host, machine, cpus in where]
+        report, "_locations", [report.Location(host, machine, frozenset(cpus)) for host, machine, cpus in where]
     )
     monkeypatch.setattr(binding, "_bound", bind)
 
 
 def test_ranks_on_two_machines(monkeypatch: pytest.MonkeyPatch) -> None:
-    seats(monkeypatch, ("n1", "a", {0, 1}), ("n1", "a", {2, 3}), ("n2", "b", {0, 1}), ("n2", "b", {2, 3}))
+    locations(monkeypatch, ("n1", "a", {0, 1}), ("n1", "a", {2, 3}), ("n2", "b", {0, 1}), ("n2", "b", {2, 3}))
     assert report.describe(2) == {
         "pattern": "2x2x2",
         "simulated": False,
@@ -199,20 +201,20 @@ def test_ranks_on_two_machines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_table_of_the_guide_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = set(range(8)), set(range(8, 16))
-    seats(monkeypatch, *[(host, host, cores) for host in ("node07", "node08") for cores in (first, second)])
+    locations(monkeypatch, *[(host, host, cores) for host in ("node07", "node08") for cores in (first, second)])
     guide = Path(__file__).parents[4] / "docs" / "guide" / "launching.md"
     assert f"--ranks-per-node 2 -t 8 --bind core heat.py\n{report.table(8)}```" in guide.read_text(encoding="utf-8")
 
 
 def test_hosts_on_one_machine_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    seats(monkeypatch, ("n1", "a", {0}), ("n2", "a", {0}), bind=None)
+    locations(monkeypatch, ("n1", "a", {0}), ("n2", "a", {0}), bind=None)
     placed = report.describe(1)
     assert placed is not None
     assert (placed["pattern"], placed["simulated"], placed["bind"]) == ("1x1x2", True, None)
 
 
 def test_nodes_by_the_variable_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    seats(monkeypatch, *[("n1", "a", {rank}) for rank in range(3)])
+    locations(monkeypatch, *[("n1", "a", {rank}) for rank in range(3)])
     monkeypatch.setenv("GONDWANA_RANKS_PER_NODE", "2")
     first, _, *rows = report.table(1).splitlines()
     assert first == "gondwana: placement 1x2x2: threads x ranks x nodes (simulated), --bind core"
@@ -221,7 +223,7 @@ def test_nodes_by_the_variable_are_simulated(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_long_table_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     for many in (report.MOST, report.MOST + 1, report.MOST + 936):
-        seats(monkeypatch, *[("n1", "a", {rank}) for rank in range(many)])
+        locations(monkeypatch, *[("n1", "a", {rank}) for rank in range(many)])
         lines = report.table(1).splitlines()
         assert len(lines) == 2 + report.MOST + (many > report.MOST)
         assert lines[report.MOST + 1].split()[2] == str(report.MOST - 1)

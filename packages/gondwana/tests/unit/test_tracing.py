@@ -25,7 +25,7 @@ from gondwana.errors import UsageError
 from gondwana.gpu.driver import RecordedDriver, readable
 from gondwana.gpu.interface import Driver
 from gondwana.runtime import supervisor
-from gondwana.runtime.tracing import clocks, part, recorder
+from gondwana.runtime.tracing import part, recorder, recorders
 from gondwana.runtime.tracing.recorders import Recorder, now
 from gondwana.traces import __main__ as by_hand, closing, rank_events
 from gondwana.traces.merge import Trace, merge
@@ -264,7 +264,7 @@ def test_clocks_are_compared_within_the_error(seed: int) -> None:
         moment += dice.randrange(1000, 20_000)
         return there
 
-    found = clocks.estimate(ask, now=read)
+    found = recorders.estimate(ask, now=read)
     assert abs(found.offset - true) <= found.error <= 20_000
 
 
@@ -275,7 +275,7 @@ def test_the_ranks_of_a_host_have_one_clock() -> None:
         size, rank = 3, 0
 
         def __init__(self) -> None:
-            self.answers: list[list[Any]] = [["a", "a", "b"], [clocks.SAME, clocks.SAME, clocks.Clock(5, 2)]]
+            self.answers: list[list[Any]] = [["a", "a", "b"], [recorders.SAME, recorders.SAME, recorders.Clock(5, 2)]]
             self.served = 0
 
         def allgather(self, own: Any) -> list[Any]:
@@ -289,8 +289,8 @@ def test_the_ranks_of_a_host_have_one_clock() -> None:
             self.served += 1
 
     comm = Comm()
-    assert clocks.align(comm, "a") == clocks.SAME
-    assert comm.served == clocks.ROUNDS
+    assert recorders.align(comm, "a") == recorders.SAME
+    assert comm.served == recorders.ROUNDS
 
 
 # -- sums ------------------------------------------------------------------------------------------------------------

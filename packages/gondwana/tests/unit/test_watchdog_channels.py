@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import stat
@@ -181,6 +182,21 @@ def test_a_watchdog_takes_note_of_a_channel_that_a_question_has_closed() -> None
     dog._react([])
     assert own.closed == []
     assert ours.socket not in [key.fileobj for key in dog._selector.get_map().values()]
+
+
+def test_what_a_rank_asks_for_during_a_question_is_done_afterwards() -> None:
+    own, ours, theirs = tree_with_one_below()
+    member = watchdog.own_member(0)
+    dog = watchdog._Watchdog(0, 2, own, None, watchdog.Monitor(member, [member]), None)
+    for message in (["finished"], ["here", 1, []], ["here", 0, []]):  # the last one answers no question
+        theirs.send(message)
+    assert own.collect([], PATIENCE) == {0: []}
+    assert own.kept[0] == ["finished"]
+    dog._react([])
+    assert own.kept == []
+    assert dog._next_look < math.inf
+    theirs.close()
+    ours.close()
 
 
 def tree_with_one_below() -> tuple[tree.Tree, Channel, Channel]:

@@ -27,7 +27,7 @@ model = typer.Typer(
 MOST_RANKS = 10**6
 
 GOAL = 15
-"""Percent: what a prediction may be off."""
+"""The largest error of a prediction that counts as right, in percent."""
 
 Results = Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Files of --json.")]
 MachineFile = Annotated[
@@ -124,7 +124,7 @@ def with_latency(machine: Machine, microseconds: float | None) -> Machine:
     """Return the machine with another latency between nodes. Local.
 
     Raises:
-        UsageError: the latency is no time, or the machine has no network.
+        UsageError: the latency cannot be read, or the machine has no network.
     """
     import msgspec
 

@@ -1,4 +1,4 @@
-"""Data for the clustering applications, how each is run on them, and what scikit-learn does with the same."""
+"""Data for the clustering applications, how each is run on them, and rivals of scikit-learn on the same data."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from gondwana_apps.pwc import generators
 APPS = ("davs", "pwc")
 PRESET = "charge6"
 POINTS, CLUSTERS = 1000, 8
-"""Points that pairwise clustering gets unless told otherwise; the fewest whose clusters it keeps; clusters of them."""
+"""Default points of pairwise clustering; the fewest whose clusters it keeps; clusters of them."""
 
 _BYTES_A_PAIR = 32
-"""Upper bound of what generating a matrix, and average linkage, take for each of its elements."""
+"""Upper bound of the bytes that generating a matrix, and average linkage, take for each of its elements."""
 
 Labels = npt.NDArray[np.int64]
 """The cluster of each point, -1 for none."""
@@ -36,13 +36,13 @@ class Case:
     """An application with its data.
 
     Attributes:
-        app: its name.
+        app: name of the application.
         title: the data in words.
-        points: how many.
-        options: of the application, which is run in a folder below that of the data.
+        points: number of points.
+        options: options of the application, which is run in a folder below that of the data.
         timers: the parts of its seconds.
         agreement: returns the adjusted Rand index of labels and the true clusters.
-        rivals: what scikit-learn does with the data, by name; empty if it is not installed.
+        rivals: functions of scikit-learn on the same data, by name; empty if it is not installed.
     """
 
     app: str
@@ -86,7 +86,7 @@ def check_memory(points: int) -> None:
     """Check that the dissimilarities of so many points fit. Local.
 
     Raises:
-        UsageError: they do not.
+        UsageError: they do not fit.
     """
     needed, free = _BYTES_A_PAIR * points**2, available_memory()
     if needed > free:
@@ -96,7 +96,7 @@ def check_memory(points: int) -> None:
 def pwc(points: int, folder: Path) -> Case:
     """Write the squared distances of normally distributed points into a folder, and return their case. Local.
 
-    Average linkage gets the same integers, k-means the coordinates; both are told the number of clusters.
+    Average linkage gets the same integers, k-means the coordinates; both get the number of clusters.
     """
     x, truth = generators.blobs(points, CLUSTERS)
     d = generators.quantised(generators.squared_distances(x, x))

@@ -29,7 +29,7 @@ QUALITY = {
 }  # fmt: skip
 
 MEANS = {"means over PxN": "ranks", "means over TxPxN": "parallelism"}
-"""Names of tables of averages, and what the patterns of one row have in common."""
+"""Names of tables of averages, and the figure that the patterns of one row have in common."""
 
 _NODES = "GONDWANA_RANKS_PER_NODE"
 _PATTERN = re.compile(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})x([1-9][0-9]{0,5})", re.ASCII)
@@ -63,7 +63,7 @@ class Pattern:
 
     @property
     def crowded(self) -> bool:
-        """Whether there are more threads than cores."""
+        """Whether threads outnumber cores."""
         return self.parallelism > cores.count()
 
 
@@ -72,9 +72,9 @@ class Run:
     """The outcome of a program.
 
     Attributes:
-        seconds: that it took.
-        labels: its result.
-        result: what an application writes besides.
+        seconds: seconds of the run.
+        labels: cluster of each point.
+        result: the other results of an application.
     """
 
     seconds: float
@@ -83,14 +83,14 @@ class Run:
 
 
 Runs = Mapping[str, Sequence[Run]]
-"""By pattern or name of a rival: the runs of all rounds, the first of which was a warm-up."""
+"""The runs of all rounds by pattern or name of a rival; the first run was a warm-up."""
 
 
 def parse(text: str) -> list[Pattern]:
     """Read a list of patterns. 1x1x1 comes first: speed-ups are relative to it. Local.
 
     Raises:
-        UsageError: there is something else in the list.
+        UsageError: the list has other entries.
 
     Example:
         >>> [str(pattern) for pattern in parse("2x1x1,1x2x1")]
@@ -116,9 +116,9 @@ def measure(case: Case, patterns: Sequence[Pattern], folder: Path, repeat: int) 
     The order rotates from round to round. One more round is the first: it compiles, and reads files for the first time.
 
     Args:
-        case: what to run.
-        patterns: with which.
-        folder: of the data.
+        case: the data and the application.
+        patterns: patterns to measure.
+        folder: folder of the data.
         repeat: rounds that count.
 
     Returns:
@@ -173,8 +173,8 @@ def averages(case: Case, rows: Sequence[Row], key: str) -> list[Row]:
     """Return the means over the patterns that have as many ranks or as much parallelism: the study's figure 23. Local.
 
     Args:
-        case: what was run.
-        rows: of `scaling`.
+        case: the data and the application.
+        rows: rows of `scaling`.
         key: "ranks" (PxN) or "parallelism" (TxPxN).
     """
     means = _means(case)
@@ -197,7 +197,7 @@ def averages_columns(case: Case, key: str) -> dict[str, str]:
 def quality(case: Case, scaled: Sequence[Row], runs: Runs) -> list[Row]:
     """Return a row for ours on one thread and with its fastest pattern, and for each rival: time and quality. Local.
 
-    The ratio is the time of a rival to that of ours on one thread.
+    The ratio is the time of a rival to our time on one thread.
     """
     fastest = min(scaled, key=lambda row: float(row["median"]))["pattern"]
     ours = dict.fromkeys([scaled[0]["pattern"], fastest])
@@ -247,6 +247,6 @@ def _clusters(labels: Labels) -> int:
 
 
 def _means(case: Case) -> dict[str, str]:
-    """The headings of figures of which there are means."""
+    """The headings of figures whose means are shown."""
     parts = {f"seconds_{part}": part.replace("_", " ") for part in case.timers}
     return {"median": "seconds", "speedup": "speed-up", "efficiency": "efficiency", **parts}

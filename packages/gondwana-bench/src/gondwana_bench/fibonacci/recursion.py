@@ -60,7 +60,7 @@ class Calls:
         self._number = _by_addition(n)
 
     def timed(self, name: str, total: Callable[[int], int]) -> Variant:
-        """Return a variant from what makes a number of calls and returns the sum of their results. Local."""
+        """Return a variant from a function that makes a number of calls and returns the sum of their results. Local."""
 
         def variant(count: int) -> float:
             start = time.perf_counter()
@@ -87,7 +87,7 @@ def measure(team: gw.Team, *, numbers: Sequence[int], repeat: int, batch_seconds
     """Yield a row for each case, number and rival. Collective over team.
 
     Args:
-        team: all ranks; with one, nothing is spawned.
+        team: all ranks; a single rank spawns nothing.
         numbers: Fibonacci numbers to compute, by their places.
         repeat: rounds. A tenth as many before them do not count.
         batch_seconds: length of a batch [s].
@@ -105,11 +105,11 @@ def rows(case: str, n: int, ranks: int, samples: Mapping[str, Sequence[float]], 
     """Return the rows of a case from seconds a call, one sample a round. Local.
 
     Args:
-        case: its name.
+        case: name of the case.
         n: place of the Fibonacci number.
-        ranks: that took part.
-        samples: of "ours", and of each rival.
-        wrong: names of those that have returned another number.
+        ranks: number of ranks that took part.
+        samples: samples of "ours", and of each rival.
+        wrong: names of programs that have returned another number.
     """
     ours, *rivals = samples
     found: list[Row] = []

@@ -54,8 +54,8 @@ def measure(
         kind: memory of the device.
         sizes: cells a side of a cube.
         dtypes: "float64", "float32".
-        note: called with what was left out, and why.
-        timing: of `measure.interleave`.
+        note: function that is called with each case that was left out, and the reason.
+        timing: options of `measure.interleave`.
 
     Returns:
         Rows with GB/s (10^9) of both ways, their ratio, and whether the kernel's copy equals the source.

@@ -22,7 +22,7 @@ def describe(device: Device) -> dict[str, Any]:
 
 
 def shortage(kind: CudaKind, nbytes: int) -> str | None:
-    """Return what is missing for an amount of memory, None if it is free. Local; waits for the device."""
+    """Return why an amount of memory cannot be had, None if it is free. Local; waits for the device."""
     for _ in range(2):  # the first call records events behind the last use, the second frees what they precede
         kind.device.synchronize()
         reclaim()
@@ -36,7 +36,7 @@ def on_device(device: Device, start: Callable[[], object]) -> Variant:
     """Return a variant from a function that starts work on a device's stream of kernels and does not wait. Local.
 
     Args:
-        device: whose clock counts: from when the first work begins to when the last ends.
+        device: the device whose clock counts: from the beginning of the first work to the end of the last.
         start: starts the work of one operation.
     """
     device.activate()

@@ -19,7 +19,7 @@ AMPLITUDE, SEED = 0.1, 42
 FIELDS = 4
 """Arrays of a run: U and V, old and new."""
 LINE = 128
-"""Bytes that a row may be longer than its cells."""
+"""The most bytes by which a row may be longer than its cells."""
 GHOST = 2
 """Layers of ghosts that two fused steps need."""
 
@@ -58,7 +58,7 @@ class Fields:
     Args:
         size: cells a side.
         dtype: "float64" or "float32".
-        kind: where they lie.
+        kind: memory of the fields.
     """
 
     def __init__(self, size: int, dtype: str, kind: CudaKind) -> None:
@@ -80,7 +80,7 @@ class Fields:
             spread(array.local.domain, array, 0.0, high, key)
 
     def seed(self, first: int, end: int) -> None:
-        """Start a run: the background everywhere, and a seed cube in the middle. Local; does not wait."""
+        """Start a run: the background everywhere, and a seed cube in the centre. Local; does not wait."""
         for array, value in zip(self.arrays, (BACKGROUND_U, BACKGROUND_V) * 2, strict=True):
             array.fill(value)
         cube = gw.RectDomain((first,) * 3, (end,) * 3)
@@ -118,7 +118,7 @@ class Fields:
 
         Args:
             z: the plane.
-            noise: of each step, None: without.
+            noise: amplitude of each step; None: no noise.
         """
         held, depth = self.arrays[0].local.domain, len(noise)
         planes = _slab(held, z - depth, z + depth + 1)

@@ -32,7 +32,7 @@ def measure(size: int = SIDE, cases: Sequence[tuple[str, bool]] = CASES) -> Iter
 
     Args:
         size: cells a side of the cube.
-        cases: precision, and whether there is noise.
+        cases: precision, and whether the kernel adds noise.
     """
     for dtype, noise in cases:
         with tempfile.TemporaryDirectory() as folder:

@@ -17,7 +17,7 @@ from gondwana_bench.rows import Row, columns
 SIDE = 32
 STEPS = (10, 100)
 CASES = (("float64", False), ("float32", False), ("float64", True))
-"""Those of which the results are known."""
+"""Cases with known results."""
 PRECISION = {"float64": "Float64", "float32": "Float32"}
 
 COLUMNS = columns(

@@ -16,7 +16,7 @@ def ptx(name: str, capability: tuple[int, int], flags: Sequence[str] = ()) -> by
     Args:
         name: file name of the source in `gondwana_bench/native`.
         capability: compute capability to compile for, such as (9, 0).
-        flags: for the compiler.
+        flags: flags for the compiler.
 
     Raises:
         UsageError: the library is not there, or refuses the source.

@@ -20,8 +20,8 @@ class Stepper(ABC):
     """A way to compute steps.
 
     Attributes:
-        name: what it is.
-        steps: how many steps a sweep does.
+        name: name of this way.
+        steps: number of steps of a sweep.
     """
 
     name: str
@@ -73,11 +73,11 @@ class CudaC(Stepper):
     """A kernel of `gray_scott.cu`.
 
     Args:
-        name: what it is called here.
-        entry: what it is called there.
+        name: its name in the benchmark.
+        entry: its name in the source.
         sweeps: the compiled kernels.
-        device: where the fields are.
-        shape: of its launches.
+        device: the device of the fields.
+        shape: shape of its launches.
         noise: whether it adds noise.
     """
 
@@ -95,7 +95,7 @@ class CudaC(Stepper):
         self._sweeps.step(self._entry, self._shape, fields.native(), rates, noise_of(step)[:3] if self._noise else ())
 
     def prepare(self, fields: Fields) -> None:
-        """Take the fastest of the shapes, if there is a choice. Local; blocks."""
+        """Take the fastest of the shapes, if it has several. Local; blocks."""
         if self._entry != "march":
             return
         run = on_device(self._device, lambda: self.start(fields, 1))

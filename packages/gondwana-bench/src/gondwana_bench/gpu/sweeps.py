@@ -23,7 +23,7 @@ SIZES = (1024, 512, 256)
 """Sizes, the largest first, since it matters most if the time runs out."""
 DTYPES = ("float64", "float32")
 TOLERANCE = {"float64": 1e-11, "float32": 1e-4}
-"""Between device and host: multiplications and additions are fused here or there."""
+"""Largest relative difference of device and host, on which multiplications and additions may be fused."""
 
 ITEM = {"float64": 8, "float32": 4}
 COPY = "copy"
@@ -34,9 +34,9 @@ GOALS = {
     ("float64", True, ONE_SWEEP): 90.0,
     ("float32", False, ONE_SWEEP): 230.0,
 }
-"""Gcell/s on an H200, for the largest size."""
+"""Goals in Gcell/s on an H200, for the largest size."""
 GOAL_OF_COPY = 0.9
-"""What one sweep in double precision without noise is to reach of a copy."""
+"""The goal of one sweep in double precision without noise, relative to a copy."""
 
 COLUMNS = columns(
     "size dtype noise variant ms_per_step gcells_per_s t_eff paper_gb_per_s of_copy registers local_bytes "
@@ -88,10 +88,10 @@ def measure(
         kind: memory of the device.
         sizes: cells a side of the cube.
         dtypes: "float64", "float32".
-        note: called with what was left out, and why.
-        fail: called with what could not be measured because of an error.
-        in_time: returns whether there is time for one more case, whose name it gets.
-        timing: of `measure.interleave`.
+        note: function that is called with each case that was left out, and the reason.
+        fail: function that is called with each case that an error kept from being measured.
+        in_time: function that returns whether the time suffices for one more case, whose name it gets.
+        timing: options of `measure.interleave`.
     """
     for case in cases(sizes, dtypes):
         missing = shortage(kind, Fields.nbytes(case.size, case.dtype))
@@ -146,7 +146,7 @@ def _steppers(device: Device, case: Case, note: Callable[[str], None]) -> list[S
 
 
 def _is_right(fields: Fields, stepper: Stepper, case: Case) -> bool:
-    """Compare a plane at each end and one in the middle with the host's results."""
+    """Compare a plane at each end and the central one with the host's results."""
     noise = [noise_of(1 + number) if case.noise else None for number in range(stepper.steps)]
     for array in fields.arrays[:2]:
         array.local.restrict(fields.domain).fill(-1.0)
@@ -194,7 +194,7 @@ def effective_bytes(size: int, item: int) -> int:
 
 
 def judge(case: Case, variant: str, rate: float, of_copy: float, device: str) -> tuple[str | None, bool | None]:
-    """Return the goal of a case as text and whether it is met; None where there is none. Local."""
+    """Return the goal of a case as text and whether it is met; None for both without a goal. Local."""
     if case.size != max(SIZES):
         return None, None
     wanted, met = [], []

@@ -28,7 +28,7 @@ _TOLERANCE = 1e-10
 
 
 class Run(NamedTuple):
-    """What a program printed: seconds a step after the first, and 10^9 times the mean temperature at the end."""
+    """The output of a program: seconds a step after the first, and 10^9 times the mean temperature at the end."""
 
     seconds: float
     value: float
@@ -49,8 +49,8 @@ def measure(edge: int, ranks: int, ours: processes.Command, theirs: processes.Co
     """Run both programs in turns and return one row. Local: starts jobs one after another.
 
     Args:
-        edge: of the cube, in cells.
-        ranks: of both.
+        edge: cells a side of the cube.
+        ranks: number of ranks of both.
         ours: the command.
         theirs: the command.
         repeat: rounds; one more is the first and does not count.

@@ -31,7 +31,7 @@ VARIANTS = {
     "application": "the application, one-sided",
     "fused": "the application, one-sided, two steps a sweep",
 }
-"""What is measured, and what computes it."""
+"""The variants, and the program that computes each."""
 
 _SWEEP = "f8(f8*, f8*, i8*, i8*, i8*, f8, f8, f8, f8)"
 _REORDER = ["-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math"]
@@ -42,7 +42,7 @@ Variant = Callable[[int], tuple[NDArray[np.int64], float]]
 
 
 class Blocks(NamedTuple):
-    """What the C functions know of the arrays: the box of this rank's block with its ghosts, and the box of all."""
+    """The arrays as the C functions take them: the box of this rank's block with its ghosts, and the box of all."""
 
     held: NDArray[np.int64]
     box: NDArray[np.int64]
@@ -59,11 +59,11 @@ def variants(size: int, steps: int, team: gw.Team) -> dict[str, Variant]:
 
     Args:
         size: cells a side of the cube of each rank.
-        steps: how many there will be.
+        steps: number of steps to come.
         team: the ranks.
 
     Raises:
-        UsageError: there is no C compiler, or no header of MPI.
+        UsageError: no C compiler, or no header of MPI, was found.
     """
     library = build.library_with_mpi("heat.c", team, _REORDER)
     settings = settings_of(size, team, steps)

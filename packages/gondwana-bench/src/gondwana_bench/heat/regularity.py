@@ -1,4 +1,4 @@
-"""How fast and how regular time steps are, one-sided and two-sided: the statistics of the memory-kinds study.
+"""Speed and regularity of time steps, one-sided and two-sided: the statistics of the memory-kinds study.
 
 A sample is the time of two consecutive steps, since a message may be sent in one step and waited for in the next
 (P. Hargrove and D. Bonachea, GASNet-EX memory kinds). The first steps of a job do not count.
@@ -37,11 +37,11 @@ Samples = list[NDArray[np.float64]]
 
 
 class Job(NamedTuple):
-    """What one job measured.
+    """The figures of one job.
 
     Attributes:
-        microseconds: of each step (columns) on each rank (rows), by variant.
-        sums: of the temperature before the last step, by variant.
+        microseconds: time of each step (columns) on each rank (rows), by variant.
+        sums: sum of the temperature before the last step, by variant.
     """
 
     microseconds: Mapping[str, NDArray[np.float64]]
@@ -54,8 +54,8 @@ def run(size: int, command: processes.Command, steps: int, number: int) -> Job:
     Args:
         size: cells a side of the cube of each rank.
         command: starts the ranks of `job`; its options are added.
-        steps: that count.
-        number: of the job; the order of the variants rotates with it.
+        steps: number of steps that count.
+        number: number of the job; the order of the variants rotates with it.
 
     Raises:
         UsageError: the job failed.
@@ -76,7 +76,7 @@ def rows(size: int, ranks: int, jobs: Sequence[Job]) -> Iterator[Row]:
 
     Args:
         size: cells a side of the cube of each rank.
-        ranks: of each job.
+        ranks: number of ranks of each job.
         jobs: all that were run.
     """
     native = [pairs(job.microseconds["C"][0]) for job in jobs]
@@ -115,7 +115,7 @@ def compare(above: Samples, below: Samples, statistic: Any) -> tuple[float, floa
 
     Args:
         above: samples of the numerator, job by job.
-        below: of the denominator.
+        below: samples of the denominator, job by job.
         statistic: a function of an array and an axis.
 
     Example:
@@ -158,7 +158,7 @@ def as_csv(jobs: Mapping[int, Sequence[Job]]) -> str:
     """Return the seconds of every step of every rank as CSV. Local.
 
     Args:
-        jobs: by size.
+        jobs: jobs by size.
     """
     lines = (
         [size, number, name, rank, k, f"{t * 1e-6:.9f}"]
@@ -175,7 +175,7 @@ def draw(jobs: Mapping[int, Sequence[Job]], file: str) -> None:
     """Draw histograms of two steps on rank 0, the variants over each other with their medians. Local.
 
     Args:
-        jobs: by size.
+        jobs: jobs by size.
         file: the picture, PNG.
 
     Raises:

@@ -1,1 +1,1 @@
-"""How fast blocks of all ranks are written and read, beside plain ADIOS2."""
+"""Bandwidth of writing and reading blocks of all ranks, beside plain ADIOS2."""

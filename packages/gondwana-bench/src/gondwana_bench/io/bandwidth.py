@@ -24,7 +24,7 @@ WAYS = {
     "a file a rank": "plain ADIOS2 without MPI: each rank writes and reads its own dataset",
 }
 PARTS = {"write": "written", "sync": "written and on the disk", "read": "read"}
-"""What is timed, and what is done in that time."""
+"""The timed parts, and the state after each."""
 
 COLUMNS = columns(
     "ranks beyond_cores way mib open write sync read write_ratio sync_ratio read_ratio verified",
@@ -34,7 +34,7 @@ COLUMNS = columns(
 
 _PLAIN = "a file a rank"
 _COPIES = 6
-"""Upper bound of what a job has in memory, as a multiple of a step: the array, two staged, what is read."""
+"""Upper bound of the memory of a job, as a multiple of a step: the array, two staged, the data read."""
 
 
 def measure(commands: Mapping[int, processes.Command], size: int, steps: int, folder: Path, jobs: int) -> Iterator[Row]:
@@ -43,12 +43,12 @@ def measure(commands: Mapping[int, processes.Command], size: int, steps: int, fo
     Args:
         commands: start the ranks of `job`, by their number; options are added.
         size: cells a side of the cube of each rank.
-        steps: that are written.
-        folder: for the datasets, on the disk to be measured.
+        steps: number of steps that are written.
+        folder: folder for the datasets, on the disk to be measured.
         jobs: rounds.
 
     Returns:
-        What each job has measured, with its number of `ranks`.
+        The results of each job, with its number of `ranks`.
 
     Raises:
         UsageError: a job failed.
@@ -66,7 +66,7 @@ def rows(measured: Sequence[Row]) -> list[Row]:
     """Return a row for each way on each number of ranks: MiB/s, and ratios of the bandwidths to plain ADIOS2. Local.
 
     Args:
-        measured: of `measure`.
+        measured: results of `measure`.
     """
     found = []
     for ranks in sorted({job["ranks"] for job in measured}):
@@ -133,7 +133,7 @@ def check(size: int, steps: int, ranks: int, folder: Path) -> None:
     """Check that the data fit into memory and on the disk. Local.
 
     Raises:
-        UsageError: they do not, or the folder cannot be written to.
+        UsageError: they do not fit, or the folder cannot be written to.
     """
     step = 8 * size**3 * ranks
     if not folder.is_dir():

@@ -31,7 +31,7 @@ class Way(NamedTuple):
     Attributes:
         open: returns a context manager whose function writes a step; at its end all is written and closed.
         read: returns this rank's cells of each step.
-        path: what this rank is to write to the disk.
+        path: the data that this rank writes to the disk.
     """
 
     open: Callable[[], AbstractContextManager[Callable[[int], None]]]
@@ -44,8 +44,8 @@ def ways(u: gw.GlobalArray, steps: int, folder: Path) -> dict[str, Way]:
 
     Args:
         u: the array; before each step, `_change` changes it.
-        steps: how many are written.
-        folder: for the datasets.
+        steps: number of steps.
+        folder: folder for the datasets.
     """
     rank = u.team.rank
     shared, own = folder / "all.bp", folder / f"rank-{rank}.bp"
@@ -95,12 +95,12 @@ def _change(u: gw.GlobalArray, step: int) -> None:
 
 
 def measure(way: Way, u: gw.GlobalArray, steps: int) -> dict[str, Any]:
-    """Write, wait for the disk, forget what the system has in memory of the files, and read. Collective over the team.
+    """Write, wait for the disk, drop the files from the system's memory, and read. Collective over the team.
 
     Args:
-        way: of writing and reading.
+        way: way of writing and reading.
         u: the array.
-        steps: how many.
+        steps: number of steps.
 
     Returns:
         Seconds from when all ranks began until all were done: to `open`, to `write` and close, to `sync` with the disk

@@ -28,7 +28,7 @@ from gondwana_bench.statistics import summarize
 
 SIZES = tuple(2**n for n in range(3, 23))
 QUICK_SIZES = (8, 512, 4096, 65536, 1048576, 4194304)
-"""Also what the table shows of many more."""
+"""The window whose latency the table shows besides."""
 WINDOWS = (1, 100)
 KINDS = ("cuda", "fake_device")
 STAGED = "staged"
@@ -41,7 +41,7 @@ COLUMNS = columns(
 
 LARGE = 2**20
 GOAL = 0.8
-"""What copies of `LARGE` bytes and more between device memories of two ranks are to reach of those within one."""
+"""The goal of copies of at least `LARGE` bytes between device memories of two ranks, relative to one rank."""
 
 
 class Pair(NamedTuple):
@@ -113,17 +113,17 @@ def measure(
 
     Args:
         team: two ranks of one node.
-        kind: of the device's memory.
+        kind: kind of the device's memory.
         sizes: bytes of a copy.
         windows: copies that are under way together; 1 gives the latency.
-        timing: of `measure.interleave`.
+        timing: options of `measure.interleave`.
 
     Returns:
         The same rows on every rank: time of a copy, GB/s (10^9), the path, the speed relative to both rivals, and
         whether the bytes were right.
 
     Raises:
-        UsageError: not two ranks of one node.
+        UsageError: the team is not two ranks of one node.
     """
     if team.size != 2 or team.node.size != 2:
         raise UsageError(f"{team.size} ranks on {team.node_count} nodes: this measures two ranks of one node")
@@ -168,7 +168,7 @@ def _row(memories: Memories, pair: Pair, nbytes: int, window: int, timing: Mappi
 
 
 def judge(pair: Pair, nbytes: int, beside_driver: float | None) -> tuple[str | None, bool | None]:
-    """Return the goal of a copy as text and whether it is met; None where there is none. Local."""
+    """Return the goal of a copy as text and whether it is met; None for both without a goal. Local."""
     between_devices = pair.is_remote and {pair.source.kind, pair.target.kind} == {DEVICE}
     if beside_driver is None or nbytes < LARGE or not between_devices:
         return None, None
@@ -179,7 +179,7 @@ def main(options: dict[str, Any]) -> int:
     """Measure all panels, print the tables and write the report. Collective over all ranks.
 
     Args:
-        options: of the command line.
+        options: options of the command line.
 
     Returns:
         The exit status: 0 if all bytes were right.

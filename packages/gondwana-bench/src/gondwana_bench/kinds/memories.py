@@ -25,7 +25,7 @@ class Memory(NamedTuple):
 
     @property
     def remote(self) -> bool:
-        """Whether it belongs to another rank."""
+        """Whether the memory belongs to another rank."""
         return self.rank > 0
 
     def __str__(self) -> str:
@@ -37,8 +37,8 @@ class Memories:
 
     Args:
         team: at least two ranks of one node.
-        kind: of the device's memory.
-        nbytes: of a buffer.
+        kind: kind of the device's memory.
+        nbytes: bytes of a buffer.
     """
 
     def __init__(self, team: Team, kind: gw.MemoryKind, nbytes: int) -> None:
@@ -58,9 +58,9 @@ class Memories:
         Every copy of a window has the same source and the same destination.
 
         Args:
-            source: where the bytes are.
-            target: where they go.
-            nbytes: of a copy.
+            source: memory of the source.
+            target: memory of the target.
+            nbytes: bytes of a copy.
             window: copies that are under way together.
             path: forces one; None: the one that is chosen.
         """
@@ -78,7 +78,7 @@ class Memories:
     def driver_copies(self, source: Memory, target: Memory, nbytes: int, window: int) -> Variant | None:
         """Do the same between memories of rank 0 by the driver alone, as a bound. Local.
 
-        None if that is no work for a driver.
+        None if the driver alone cannot copy between them.
         """
         if self.device is None or DEVICE not in (source.kind, target.kind):
             return None

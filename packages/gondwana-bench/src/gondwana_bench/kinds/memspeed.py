@@ -34,12 +34,12 @@ def measure(team: Team, kind: gw.MemoryKind, nbytes: int = VOLUME, **timing: Any
 
     Args:
         team: two ranks of one node.
-        kind: of the device's memory.
-        nbytes: of the large copy.
-        timing: of `measure.interleave`.
+        kind: kind of the device's memory.
+        nbytes: bytes of the large copy.
+        timing: options of `measure.interleave`.
 
     Returns:
-        The same rows on every rank: latency, bandwidth as above and with the start of the copy counted, that of the
+        The same rows on every rank: latency; bandwidth, without and with the start of the copy; bandwidth of the
         driver alone between memories of rank 0, and whether the bytes were right.
     """
     memories = Memories(team, kind, nbytes)

@@ -26,7 +26,7 @@ class Pair:
         ours: the way to judge.
         rival: the way to judge it by.
         goal: ours must be at least this fast, relative to the rival.
-        sizes: for which sizes the goal holds [bytes].
+        sizes: function that returns whether the goal holds for a size [bytes].
         on_node: whether it holds inside a node only.
     """
 
@@ -37,7 +37,7 @@ class Pair:
     on_node: bool = False
 
     def goal_for(self, team: Team, size: int) -> float | None:
-        """Return the goal for a size, None if there is none. Collective over team."""
+        """Return the goal for a size, or None. Collective over team."""
         inside = team.node_count == 1 or not self.on_node
         return self.goal if inside and self.sizes(size) else None
 
@@ -48,12 +48,12 @@ def rows(
     """Time all candidates of the pairs interleaved, check them, and compare. Collective over team.
 
     Args:
-        team: of the ranks.
+        team: the ranks.
         pairs: the comparisons.
         found: candidates by name; pairs without theirs are left out.
-        size: of a message [bytes].
-        parts: by which the seconds of a call are divided.
-        timing: of `measure.interleave`.
+        size: bytes of a message.
+        parts: divisor of the seconds of a call.
+        timing: options of `measure.interleave`.
     """
     kept = [pair for pair in pairs if pair.ours in found and pair.rival in found]
     used = {name: found[name] for pair in kept for name in (pair.rival, pair.ours)}

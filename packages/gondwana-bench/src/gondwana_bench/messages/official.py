@@ -27,7 +27,7 @@ def find(folder: Path, tests: Sequence[str]) -> dict[str, Path]:
     """Return the program of each test in a folder, or in the folders where OSU's build puts them. Local.
 
     Raises:
-        UsageError: there is no such folder, or one of them is not in it.
+        UsageError: the folder does not exist, or lacks a program.
     """
     if not folder.is_dir():
         raise UsageError(f"--against {folder}: there is no such folder")
@@ -55,7 +55,7 @@ def options_of(test: str, sizes: Sequence[int]) -> list[str]:
 
 
 def most_rows(sizes: Mapping[str, Sequence[int]]) -> int:
-    """Return how many rows there are at most: one for each size and each of C and our variants. Local."""
+    """Return the number of rows at most: one for each size and each of C and our variants. Local."""
     variants = {test: {side for pair in PAIRS[test] for side in (pair.ours, pair.rival)} for test in sizes}
     return sum(len(variants[test]) * len(sizes[test]) for test in sizes)
 
@@ -81,12 +81,12 @@ def measure(
     """Run the programs and our job in turns, and compare. Local: starts jobs, one after another.
 
     Args:
-        programs: by test, as found.
-        sizes: of each test [bytes].
-        ranks: of our job and of the sums; messages have 2.
+        programs: programs by test, as found.
+        sizes: sizes of each test [bytes].
+        ranks: number of ranks of our job and of the sums; messages have 2.
         official: starts a program.
         ours: runs our job and returns its rows.
-        rounds: how often.
+        rounds: number of rounds.
 
     Returns:
         A row for each size and each of our variants and C, with the medians over the rounds.

@@ -18,7 +18,7 @@ from gondwana_bench.rows import Row, check_names, check_ranks
 
 LATENCY, ALLREDUCE = "latency", "allreduce"
 SIZES = {LATENCY: (0, *(2**power for power in range(21))), ALLREDUCE: tuple(2**power for power in range(2, 24))}
-"""Bytes of a message, and of what each rank contributes to a sum."""
+"""Bytes of a message, and of each rank's contribution to a sum."""
 
 SMALL, LARGE = (200, 1000), (10, 100)
 """Calls that do not count and calls that do, for small and for large messages."""
@@ -69,7 +69,7 @@ def measure(
 
     Args:
         team: at least two MPI ranks, of which the first two exchange messages.
-        tests: of `PAIRS`.
+        tests: names of `PAIRS`.
         sizes: bytes of a message, or that each rank contributes; None: `SIZES`.
         repeat: rounds, each of which runs OSU's loop once for every variant. A tenth as many before do not count.
 

@@ -76,7 +76,7 @@ def harmonic_rate(size: int, seconds: Row) -> float:
     It is all bytes over all seconds.
 
     Args:
-        size: of a message [bytes], which travels twice.
+        size: bytes of a message, which travels twice.
         seconds: the summary of the times.
     """
     return 2e-6 * size / float(seconds["mean"])

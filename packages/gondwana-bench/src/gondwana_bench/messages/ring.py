@@ -52,13 +52,13 @@ _CLOCKED = 20
 
 @dataclass(frozen=True)
 class Work:
-    """What a superstep is.
+    """The work of a superstep.
 
     Attributes:
         size: bytes of a message, a multiple of 8.
         reads: 64-bit integers that are loaded.
         writes: 64-bit integers that are stored.
-        flops: floating-point operations, each of which needs the result of the one before.
+        flops: floating-point operations, each of which needs the result of the previous one.
     """
 
     size: int = 1024
@@ -97,9 +97,9 @@ def measure(
         team: at least two MPI ranks.
         communications: supersteps of a run.
         size: bytes of a message.
-        reads: of a superstep, as `Work` describes them.
-        writes: of a superstep.
-        flops: of a superstep.
+        reads: reads of a superstep, as `Work` describes them.
+        writes: writes of a superstep.
+        flops: floating-point operations of a superstep.
         repeat: rounds; each times every variant once. A tenth as many before them do not count.
         batch_seconds: length of one sample [s].
 
@@ -155,12 +155,12 @@ def _shares(team: Team, run: Callable[[Phases | None, int], float]) -> list[floa
 class Ring:
     """A rank of the ring: its data and the ways in which it can communicate. Collective over team to create.
 
-    In a superstep each rank adds to its sum what it has read, and the first and last word of the message before; then
+    In a superstep each rank adds the words read, and the first and last word of the previous message, to its sum; then
     writes the sum, counted on, over its data; computes; and sends the first words of the data to the next rank.
 
     Args:
-        team: of the ranks.
-        work: of a superstep.
+        team: the ranks.
+        work: work of a superstep.
 
     Attributes:
         runs: supersteps, by the name of the way.
@@ -191,7 +191,7 @@ class Ring:
         team.barrier()
 
     def is_right(self, run: Run) -> bool:
-        """Return on every rank whether a run leaves what a serial computation does. Collective over team."""
+        """Return on every rank whether a run leaves the same data as a serial computation. Collective over team."""
         rank = self._team.rank
         self._data[:], self._total[:], self._product[:] = np.arange(self._data.size) * (rank + 1), rank, 0.0
         self._inbox[:] = self._inboxes[:] = 0
@@ -207,7 +207,7 @@ class Ring:
         return all(self._team.allgather(bool(right)))
 
     def _expected(self) -> tuple[Words, int, float, Words]:
-        """Compute the run of `is_right` for all ranks; return what this one has then."""
+        """Compute the run of `is_right` for all ranks; return the final data of this one."""
         size, work = self._team.size, self._work
         data = np.arange(self._data.size) * np.arange(1, size + 1)[:, None]
         total, inbox, product = np.arange(size), np.zeros((size, self._words), np.int64), 0.0
@@ -259,7 +259,7 @@ class Ring:
         phases: Phases | None,
         calls: int,
     ) -> float:
-        """Run supersteps from Python, which calls a compiled function for what is not communication."""
+        """Run supersteps from Python, which calls a compiled function for everything but communication."""
         work, clock, elapsed = self._work, time.perf_counter, 0.0
         arguments = self._total, self._product, work.reads, work.writes, work.flops
         data, nanoseconds = self._data, np.zeros(len(PHASES), np.int64)

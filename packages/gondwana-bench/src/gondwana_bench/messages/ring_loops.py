@@ -12,7 +12,7 @@ READS, WRITES, FLOPS, COMMUNICATION = range(4)
 
 @gw.jit
 def compute(data: Any, inbox: Any, total: Any, product: Any, reads: int, writes: int, flops: int) -> None:
-    """Do the computation of a superstep: what `messages_ring` in C does."""
+    """Do the computation of a superstep, as `messages_ring` in C."""
     found = total[0] + inbox[0] + inbox[inbox.size - 1]
     for j in range(reads):
         found += data[j]

@@ -1,4 +1,4 @@
-"""Round trips between ranks 0 and 1 in every way that there is, by name."""
+"""Round trips between ranks 0 and 1 in all ways, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of floats over all ranks in every way that there is, by name; each call is timed alone."""
+"""Sums of floats over all ranks in all ways, by name; each call is timed alone."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _objects(team: Team, given: Floats, total: Floats, calls: int) -> float:
 
 
 def _is_right(team: Team, run: Variant, given: Floats, total: Floats) -> bool:
-    """Return on every rank whether all of them get the sums of one call, and of calls of which each adds the last."""
+    """Return on every rank whether all ranks get the right sums: of one call, and of calls that add the sum before."""
     found = []
     for calls in (1, CALLS):
         given[:] = np.arange(given.size, dtype=np.float32) % 1000 + team.rank

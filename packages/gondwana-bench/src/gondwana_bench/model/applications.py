@@ -1,4 +1,4 @@
-"""What a step of each application is, from its size and the number of ranks, divided as the application divides it.
+"""The work of a step of each application, from its size and the number of ranks, divided as the application divides it.
 
 A step is a time step of `heat` and `gray-scott`, an iteration of the NAS benchmarks, and an iteration of conjugate
 gradients of `hpcg`. Sizes are `64` or `64x64x128` cells for `heat`, `64` for the cube of `gray-scott`, a class for the
@@ -24,36 +24,36 @@ P = TypeVar("P")
 DOUBLE, COMPLEX = 8, 16
 
 STORED = 2
-"""Times that a stored line moves: it is read first."""
+"""Number of times that a stored line moves: it is read first."""
 
 HEAT_OPERATIONS = 13
-"""A cell: six neighbours, the sum of the mean, conduction and the step."""
+"""Operations of a cell: six neighbours, the sum of the mean, conduction and the step."""
 
 GRAY_SCOTT_OPERATIONS = 80
-"""A cell: two Laplacians and reactions, and a random number of ten rounds of two products."""
+"""Operations of a cell: two Laplacians and reactions, and a random number of ten rounds of two products."""
 
 MG_OPERATIONS = 58
-"""A cell of a level and iteration (NAS-95-020): residual, smoother, restriction and interpolation."""
+"""Operations of a cell of a level and iteration (NAS-95-020): residual, smoother, restriction and interpolation."""
 
 FT_PASSES = 5
-"""Times that the box is read or written in an iteration, by the application's own bound."""
+"""Number of times that an iteration reads or writes the box, by the application's own bound."""
 
 CG_ENTRY = 10
 """Bytes of an element of the matrix: a value, and a column number of 16 bits within a panel."""
 
 HPCG_OPERATIONS_A_ROW = 2 * 27
-"""An entry is multiplied and added."""
+"""Operations of a row: each entry is multiplied and added."""
 
 LARGEST_SIDE = 10**7
 
 
 def work(app: str, size: str, ranks: int) -> Work:
-    """Return what the busiest rank does in a step. Local.
+    """Return the work of the busiest rank in a step. Local.
 
     Args:
-        app: one of `NAMES`.
+        app: a name of `NAMES`.
         size: see the module.
-        ranks: of the run, one thread each.
+        ranks: number of ranks, one thread each.
 
     Raises:
         UsageError: the application has no such size, or cannot be divided so.
@@ -218,13 +218,13 @@ def _largest(divided: Layout) -> int:
 def _of_blocks(
     shape: tuple[int, ...], grid: tuple[int, ...], itemsize: int, times: int, *, corners: bool = False
 ) -> Exchange:
-    """The messages of a block in the middle of the grid, the slowest axis first.
+    """The messages of a block inside the grid, the slowest axis first.
 
     Args:
-        shape: of the block.
-        grid: of the blocks.
+        shape: cells of the block along each axis.
+        grid: blocks along each axis.
         itemsize: bytes of a cell.
-        times: how often.
+        times: number of exchanges in a step.
         corners: HPCG's exchange: also with the neighbours at edges and corners, in a box that is not periodic.
     """
     sides = [(0,) if parts == 1 else (0, 1) if parts == 2 and corners else (0, -1, 1) for parts in grid]
@@ -238,7 +238,7 @@ def _of_blocks(
 
 
 MG_SIDE = 4
-"""Cells along a side from which MG divides a level, its default."""
+"""Cells along a side from which on MG divides a level, its default."""
 
 
 def _cells_of_share(level: int, grid: tuple[int, ...]) -> float:
@@ -247,7 +247,7 @@ def _cells_of_share(level: int, grid: tuple[int, ...]) -> float:
 
 
 def _shape(app: str, size: str) -> tuple[int, ...]:
-    """One side, or three of `heat` and `hpcg`."""
+    """The sides of the box: one number, or three for `heat` and `hpcg`."""
     sides = [whole_number(text) for text in size.split("x")]
     shape = tuple(side for side in sides if side is not None and 1 <= side <= LARGEST_SIDE)
     if len(shape) != len(sides) or len(shape) not in ((1,) if app == "gray-scott" else (1, 3)):

@@ -1,4 +1,4 @@
-"""How long communication and passes over memory take on a machine.
+"""Times of communication and of passes over memory on a machine.
 
 Messages follow LogGP (Alexandrov, Ionescu, Schauser, Scheiman: LogGP, SPAA 1995). Sums take recursive doubling or, for
 long vectors, Rabenseifner's reduce-scatter and allgather, whichever is faster (Thakur, Rabenseifner, Gropp:
@@ -14,7 +14,7 @@ from gondwana_bench.model.machine import Link, Machine
 from gondwana_bench.model.work import Collective, Exchange, Sweep
 
 SHARPNESS = 4
-"""Of the step from data that the caches hold to data that they do not."""
+"""Exponent of the step from data that fit into the caches to data that do not."""
 
 OVERLAP = 4
 """Norm of limits that apply at once: 1 is one after the other, infinity without any influence on each other."""
@@ -25,11 +25,11 @@ def sweep_seconds(machine: Machine, sweep: Sweep, sharing: int, rate: float, str
 
     Ranks of a node share its memory's bandwidth and its caches. One pass after the other over data that are larger than
     the caches finds nothing in them, over smaller ones all; between the two a smooth step, (data / caches)^4, stands
-    for what else is in the caches.
+    for the other contents of the caches.
 
     Args:
-        machine: where.
-        sweep: what.
+        machine: the machine.
+        sweep: the passes.
         sharing: ranks of the node that sweep at the same time.
         rate: operations a second.
         streaming: part of the bandwidth of a rank that the code reaches.
@@ -42,7 +42,7 @@ def sweep_seconds(machine: Machine, sweep: Sweep, sharing: int, rate: float, str
 
 
 def slower(*seconds: float) -> float:
-    """Return what several limits take that apply at once: the slowest, and somewhat more if others are near. Local.
+    """Return the time under several limits at once: the slowest, and somewhat more if others are near. Local.
 
     Example:
         >>> slower(1.0, 0.0), round(slower(1.0, 1.0), 2)
@@ -55,7 +55,7 @@ def message_seconds(link: Link, sizes: tuple[float, ...], sharing: float = 1.0) 
     """Return the seconds until messages that start together are there: L + 2o + (n-1) max(g, o) + bytes G. Local.
 
     Args:
-        link: between the ranks.
+        link: the link between the ranks.
         sizes: bytes of each message; one without bytes takes L + 2o.
         sharing: ranks that share the bandwidth.
 
@@ -77,9 +77,9 @@ def exchange_seconds(machine: Machine, exchange: Exchange, ranks: int) -> float:
     another node, and all of these share the node's bandwidth; a rank at the border waits for all of its own.
 
     Args:
-        machine: where.
-        exchange: what.
-        ranks: of the run.
+        machine: the machine.
+        exchange: the messages.
+        ranks: number of ranks of the run.
     """
     here = min(ranks, machine.ranks_per_node)
     if not exchange.sizes or ranks <= here:
@@ -122,7 +122,7 @@ def network_of(machine: Machine) -> Link:
     """Return the network of a machine. Local.
 
     Raises:
-        UsageError: it has none.
+        UsageError: the machine has no network.
     """
     if machine.network is None:
         raise UsageError(
@@ -133,13 +133,13 @@ def network_of(machine: Machine) -> Link:
 
 
 def _start(link: Link, nbytes: float) -> float:
-    """L + 2o of a message, and the question before a long one."""
+    """Time of a message without its bytes, L + 2o, and of the question before a long one."""
     questions = 2 if nbytes > link.eager else 0
     return (link.hops + questions) * link.latency + 2 * (1 + questions) * link.overhead
 
 
 def _sum(link: Link, ranks: int, nbytes: float) -> float:
-    """Of an allreduce among `ranks` that are alike."""
+    """Time of an allreduce among `ranks` that are alike."""
     rounds = math.ceil(math.log2(ranks))
     step = _start(link, nbytes)
     doubling = rounds * (step + nbytes / link.bandwidth)

@@ -19,7 +19,7 @@ Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 
 class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What stands in the file has these keys and no others."""
+    """The keys that the file must have, and no others."""
 
 
 class Link(Strict, frozen=True, kw_only=True):
@@ -45,13 +45,13 @@ class Link(Strict, frozen=True, kw_only=True):
 
 
 class Memory(Strict, frozen=True, kw_only=True):
-    """How fast the ranks of a node stream.
+    """The bandwidths of the ranks of a node.
 
     Attributes:
         rank: bytes a second of a rank that is alone on its node, from memory.
         node: bytes a second of all ranks of a node together, from memory.
         cache: bytes a second of a rank, from its caches.
-        cache_bytes: what the caches of a node hold for all of its ranks together.
+        cache_bytes: capacity of the caches of a node, for all of its ranks together.
     """
 
     rank: Positive
@@ -64,10 +64,10 @@ class Tail(Strict, frozen=True, kw_only=True):
     """A generalised Pareto law above a threshold: P(X > threshold + y) = share (1 + shape y/scale)^(-1/shape).
 
     Attributes:
-        share: of the draws that are above the threshold.
-        threshold: where the tail begins.
-        scale: of the law, in the unit of the draws.
-        shape: of the law; 0 is the exponential law; from 1 on there would be no mean.
+        share: fraction of the draws above the threshold.
+        threshold: beginning of the tail.
+        scale: scale of the law, in the unit of the draws.
+        shape: shape of the law; 0 is the exponential law; from 1 on the mean is infinite.
     """
 
     share: Share
@@ -77,11 +77,11 @@ class Tail(Strict, frozen=True, kw_only=True):
 
 
 class Noise(Strict, frozen=True, kw_only=True):
-    """How much longer than the median a step of a rank takes, relative to it.
+    """The distribution of the time of a step of a rank, relative to the median.
 
     Attributes:
         body: excesses at equidistant probabilities from 0 to `1 - tail.share`.
-        tail: of the largest ones.
+        tail: law of the largest ones.
     """
 
     body: Annotated[tuple[float, ...], Meta(min_length=1)]
@@ -89,7 +89,7 @@ class Noise(Strict, frozen=True, kw_only=True):
 
 
 class Application(Strict, frozen=True, kw_only=True):
-    """How well the code of an application uses a machine.
+    """The parts of a machine's speed that the code of an application reaches.
 
     Attributes:
         overhead: seconds of a step that depend neither on the size nor on the ranks.
@@ -108,15 +108,15 @@ class Machine(Strict, frozen=True, kw_only=True):
     """A machine.
 
     Attributes:
-        name: of the machine.
+        name: name of the machine.
         ranks_per_node: cores or GPUs of a node; each has one rank.
-        memory: of a node.
+        memory: memory of a node.
         node: messages between ranks of a node.
         network: messages between nodes; None: the machine is one node.
-        noise: None: there is none.
+        noise: noise of the steps, or None.
         rate: operations a second of a rank, for applications that are not listed.
-        applications: by name.
-        sources: where each value comes from, for readers.
+        applications: efficiencies of applications, by name.
+        sources: sources of the values, for readers.
     """
 
     name: str
@@ -130,7 +130,7 @@ class Machine(Strict, frozen=True, kw_only=True):
     sources: dict[str, str] = {}
 
     def application(self, name: str) -> Application:
-        """Return how an application does, or what the machine promises for those that were not measured. Local."""
+        """Return the efficiency of an application, or of the machine for those that were not measured. Local."""
         return self.applications.get(name) or Application(overhead=0.0, rate=self.rate)
 
 
@@ -138,7 +138,7 @@ def read(path: str | Path) -> Machine:
     """Read a machine file. Local.
 
     Raises:
-        UsageError: there is no such file, or it does not describe a machine.
+        UsageError: the file does not exist, or does not describe a machine.
     """
     content = read_file(path, f"--machine {path}", MAX_TEXT, "name a file that `model fit` wrote")
     try:
@@ -153,6 +153,6 @@ def write(path: str | Path, machine: Machine) -> None:
     """Write a machine file. Local.
 
     Raises:
-        ResultError: it cannot be written.
+        ResultError: the file cannot be written.
     """
     write_json(path, msgspec.to_builtins(machine))

@@ -1,4 +1,4 @@
-"""The slowest of many ranks: a law of how much longer steps take than their median, and what to expect of its maximum.
+"""The slowest of many ranks: a law of the times of steps relative to their median, and the expected maximum.
 
 Steps are taken as independent between ranks. Below a threshold the law is the record itself, above it a generalised
 Pareto law, whose scale and shape come from probability-weighted moments (Hosking, Wallis: Parameter and quantile
@@ -22,7 +22,7 @@ TAIL = 0.05
 """Share of the draws that the tail is fitted to."""
 
 FEWEST = 400
-"""Draws below which a tail says nothing."""
+"""The fewest draws that determine a tail."""
 
 WARM_UP = 10
 """First steps of a record that do not count."""
@@ -39,7 +39,7 @@ def fit(excess: NDArray[np.float64]) -> Noise:
         excess: seconds of a step by their median, less 1.
 
     Raises:
-        UsageError: there are too few of them.
+        UsageError: too few draws.
     """
     if len(excess) < FEWEST:
         raise UsageError(
@@ -81,7 +81,7 @@ def read_record(path: str | Path) -> NDArray[np.float64]:
     """Return the relative excess of every step on every rank of a record (`heat --record`). Local.
 
     Raises:
-        UsageError: it is no such record.
+        UsageError: the file is not such a record.
     """
     text = read_text(path, f"--record {path}", _LARGEST, "give a file of `heat --record`")
     try:

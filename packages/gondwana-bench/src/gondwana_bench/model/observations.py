@@ -17,10 +17,10 @@ from gondwana_bench.model.machine import Count, Positive
 from gondwana_bench.rows import grouped
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "GB/s": 1e9, "M/s": 1e6}
-"""Of `bench rma`."""
+"""Units of the rows of `bench rma`."""
 
 CLASS_STEPS = {"npb-mg": 0.25, "npb-ft": 1.0, "npb-cg": 0.0}
-"""What is timed beside the iterations, in iterations: the first residual and the norm, the first transform."""
+"""Other timed work, in iterations: the first residual and the norm, the first transform."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Observation:
 
     Attributes:
         app: name of the application.
-        size: as `applications.work` takes it.
-        ranks: of the run.
-        nodes: that they were on.
-        seconds: of a step.
+        size: size as `applications.work` takes it.
+        ranks: number of ranks of the run.
+        nodes: number of nodes.
+        seconds: time of a step.
         source: the file.
     """
 
@@ -46,12 +46,12 @@ class Observation:
 
 @dataclass(frozen=True)
 class Measured:
-    """What files say.
+    """The contents of files of results.
 
     Attributes:
-        steps: of applications.
+        steps: steps of applications.
         rma: seconds, or bytes or operations a second, of `bench rma` on a node, by operation and bytes.
-        skipped: files and rows that the model has no counts for, with the reason.
+        skipped: files and rows without counts in the model, with the reason.
     """
 
     steps: list[Observation]
@@ -62,7 +62,7 @@ class Measured:
         """Return the steps. Local.
 
         Raises:
-            UsageError: there are none.
+            UsageError: the files have no steps.
         """
         if not self.steps:
             raise UsageError("no measured steps: give results of applications (gondwana run ... --json FILE)")
@@ -73,7 +73,7 @@ def read(paths: list[Path]) -> Measured:
     """Read results. Local.
 
     Raises:
-        UsageError: a file is no result.
+        UsageError: a file is not a result.
     """
     found = Measured([], {}, [])
     for path in paths:
@@ -89,7 +89,7 @@ def read(paths: list[Path]) -> Measured:
 
 
 def _check(found: Measured) -> None:
-    """Raise `ValidationError` where something that was read is no measurement."""
+    """Raise `ValidationError` if an entry of a file is not a measurement."""
     for step in found.steps:
         msgspec.convert(vars(step), Observation)
     msgspec.convert(list(found.rma.values()), list[Positive])
@@ -138,7 +138,7 @@ def _of_application(result: dict[str, Any], source: str) -> Observation:
 
 
 def _nodes(result: dict[str, Any]) -> int:
-    """Nodes of a pattern "threads x ranks of a node x nodes"; 1 where there is none."""
+    """Nodes of a pattern "threads x ranks of a node x nodes"; 1 without a pattern."""
     placement = (result.get("environment") or {}).get("placement") or {}
     return int(str(placement.get("pattern", "1x1x1")).split("x")[-1])
 

@@ -22,7 +22,7 @@ class Prediction:
     """A step.
 
     Attributes:
-        compute: seconds of the sweeps, and of what depends on nothing.
+        compute: seconds of the sweeps, and of all other work without communication.
         communicate: seconds of messages and collectives.
         wait: seconds for the slowest of the ranks that a rank waits for.
     """
@@ -33,7 +33,7 @@ class Prediction:
 
     @property
     def seconds(self) -> float:
-        """Of a step."""
+        """Time of a step."""
         return self.compute + self.communicate + self.wait
 
 
@@ -41,9 +41,9 @@ def step(machine: Machine, app: str, work: Work) -> Prediction:
     """Predict a step. Local.
 
     Args:
-        machine: where.
+        machine: the machine.
         app: name of the application.
-        work: what the busiest rank does.
+        work: work of the busiest rank.
 
     Raises:
         UsageError: the machine has one node, which is too small, or figures that give no time.
@@ -68,9 +68,9 @@ def table(machine: Machine, app: str, size: str, ranks: Iterable[int], *, weak: 
     The efficiency is the time on one rank by the time on n ranks, divided by n unless `weak`.
 
     Args:
-        machine: where.
+        machine: the machine.
         app: name of the application.
-        size: on one rank if `weak`, else of the whole problem.
+        size: size on one rank if `weak`, else of the whole problem.
         ranks: numbers of ranks.
         weak: the problem grows with the ranks.
 
@@ -98,8 +98,8 @@ def draw(rows: Sequence[dict[str, Any]], title: str, file: str) -> None:
     """Draw the milliseconds of a step with their parts, and the efficiency, over the ranks. Local.
 
     Args:
-        rows: of `table`.
-        title: of the picture.
+        rows: rows of `table`.
+        title: title of the picture.
         file: the picture.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the busiest rank does in a step: passes over memory, operations, messages and collectives."""
+"""The work of the busiest rank in a step: passes over memory, operations, messages and collectives."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Sweep:
     """Passes over data.
 
     Attributes:
-        bytes: read and written, with the reads that stores make necessary.
+        bytes: bytes read and written, with the reads that stores make necessary.
         held: bytes of the data that are swept over: those that fit into the caches need not come from memory.
-        operations: on numbers.
+        operations: operations on numbers.
     """
 
     bytes: float
@@ -29,8 +29,8 @@ class Exchange:
 
     Attributes:
         sizes: bytes of each message.
-        distances: how far away in the order of ranks each partner is.
-        times: how often in a step.
+        distances: distance of each partner in the order of ranks.
+        times: number of exchanges in a step.
     """
 
     sizes: tuple[float, ...]
@@ -44,10 +44,10 @@ class Collective:
 
     Attributes:
         kind: "allreduce"; "alltoall": each rank sends to each other; "fan": each rank sends to rank 0, which answers.
-        bytes: of the vector, or of each message.
-        ranks: that take part.
-        stride: between these ranks.
-        times: how often in a step.
+        bytes: bytes of the vector, or of each message.
+        ranks: number of ranks that take part.
+        stride: distance between these ranks.
+        times: number of operations in a step.
     """
 
     kind: Kind
@@ -62,10 +62,10 @@ class Work:
     """A step of the busiest rank.
 
     Attributes:
-        sweeps: one after the other.
-        exchanges: one after the other.
-        collectives: one after the other.
-        ranks: of the run.
+        sweeps: passes, one after the other.
+        exchanges: exchanges, one after the other.
+        collectives: collectives, one after the other.
+        ranks: number of ranks of the run.
     """
 
     sweeps: tuple[Sweep, ...]
@@ -75,7 +75,7 @@ class Work:
 
     @property
     def waits_for(self) -> int:
-        """How many ranks a rank waits for in a step, itself included."""
+        """The number of ranks that a rank waits for in a step, itself included."""
         if any(collective.ranks == self.ranks for collective in self.collectives):
             return self.ranks
         around = max((len(exchange.sizes) for exchange in self.exchanges), default=0)

@@ -12,7 +12,7 @@ from gondwana_bench.gpu import nvrtc
 
 REALS = {"float64": "double", "float32": "float"}
 MOST_BLOCKS = 65535
-"""Along y and z."""
+"""The most blocks of a grid along y and z."""
 
 
 class Shape(NamedTuple):
@@ -35,8 +35,8 @@ class Field(NamedTuple):
     """The description of an array on the device for the kernels.
 
     Attributes:
-        address: of cell (0, 0, 0).
-        cells: along x, y, z, without the layer around them.
+        address: address of cell (0, 0, 0).
+        cells: cells along x, y, z, without the layer around them.
         row: elements from a row to the next.
         plane: elements from a plane to the next.
     """
@@ -51,7 +51,7 @@ class CudaSweeps:
     """The Gray-Scott steps in CUDA C of one precision, with noise or without. Local to create: compiles.
 
     Args:
-        device: where the fields are.
+        device: the device of the fields.
         dtype: "float64" or "float32".
         noise: whether random numbers are added.
 
@@ -74,7 +74,7 @@ class CudaSweeps:
 
         Args:
             name: "naive" or "march".
-            shape: how to launch it.
+            shape: shape of the launch.
             fields: new U, new V, U and V, of one layout.
             rates: Du, Dv, F, k, dt.
             noise: amplitude, seed and number of the step, if this was compiled with noise.

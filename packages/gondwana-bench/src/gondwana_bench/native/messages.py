@@ -15,7 +15,7 @@ Words = NDArray[np.int64]
 
 
 class _Rank(ctypes.Structure):
-    """What a rank of the ring has, as in `messages.c`."""
+    """The data of a rank of the ring, as in `messages.c`."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("data", "inbox", "total", "product")),
@@ -27,10 +27,10 @@ class Messages(NativeProgram):
     """MPI's messages and collectives in C. Collective over team; each method returns the seconds on this rank.
 
     Args:
-        team: of MPI ranks.
+        team: a team of MPI ranks.
 
     Raises:
-        UsageError: the team has no MPI, or there is no C compiler.
+        UsageError: the team has no MPI, or no C compiler was found.
     """
 
     def __init__(self, team: Team) -> None:
@@ -50,7 +50,7 @@ class Messages(NativeProgram):
         return self._time("barrier", ctypes.c_int64(calls))
 
     def bcast(self, data: NDArray[np.float64], calls: int) -> float:
-        """Fill `data` with that of rank 0, `calls` times."""
+        """Broadcast `data` of rank 0, `calls` times."""
         return self._time("bcast", _at(data), ctypes.c_int64(data.size), ctypes.c_int64(calls))
 
     def add(self, data: NDArray[np.float64], calls: int) -> float:
@@ -71,13 +71,13 @@ class Messages(NativeProgram):
         """Run `calls` times as many supersteps of the ring as `bench.messages.ring` describes.
 
         Args:
-            data: of which as many words as `inbox` has travel to the next rank.
-            inbox: for those of the rank before.
+            data: data of the rank; its first words, as many as `inbox` has, travel to the next rank.
+            inbox: room for the words of the previous rank.
             total: one word, the sum of all that was read.
-            product: one number, of the floating-point operations.
+            product: one number, the product of the floating-point operations.
             work: reads, writes and floating-point operations of a superstep.
-            supersteps: of a run.
-            phases: where the seconds of the four phases are added; None: without clocks between phases.
+            supersteps: supersteps of a run.
+            phases: array to which the seconds of the four phases are added; None: without clocks between phases.
             calls: runs.
         """
         rank = _Rank(*(array.ctypes.data for array in (data, inbox, total, product)), inbox.size, *work)

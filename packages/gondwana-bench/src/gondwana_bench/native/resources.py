@@ -34,13 +34,13 @@ class NativeProgram:
     """The functions of a native program of MPI, whose names begin with its own. Collective over team.
 
     Args:
-        name: of the program, in `gondwana_bench/native`.
-        team: of MPI ranks.
+        name: name of the program, in `gondwana_bench/native`.
+        team: a team of MPI ranks.
         results: types of results, by the names of functions.
-        flags: for the compiler.
+        flags: flags for the compiler.
 
     Raises:
-        UsageError: the team has no MPI, or there is no C compiler.
+        UsageError: the team has no MPI, or no C compiler was found.
     """
 
     def __init__(self, name: str, team: Team, results: Mapping[str, Any], flags: Sequence[str] = ()) -> None:
@@ -57,14 +57,14 @@ class NativeProgram:
 
 
 class NativeState(NativeProgram, CollectiveResource):
-    """What a native program keeps for a rank: all functions but `create` take first what that has returned.
+    """The state of a native program on a rank: `create` returns it, and the other functions take it first.
 
     Args:
-        name: as of `NativeProgram`.
-        team: as of `NativeProgram`.
-        given: what `create` takes besides the communicator.
-        results: as of `NativeProgram`.
-        flags: as of `NativeProgram`.
+        name: name of the program, as for `NativeProgram`.
+        team: a team of MPI ranks.
+        given: arguments of `create` besides the communicator.
+        results: types of results, as for `NativeProgram`.
+        flags: flags for the compiler.
     """
 
     def __init__(

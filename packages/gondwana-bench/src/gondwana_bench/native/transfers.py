@@ -26,15 +26,15 @@ class Transfers(NativeState):
     places of the memory in turns; with `both`, both ranks send, else rank 0.
 
     Args:
-        team: of at least two MPI ranks. `flag` and `copy` need all of them on one node.
-        nbytes: of memory on each side: what the places of any flood need.
+        team: a team of at least two MPI ranks. `flag` and `copy` need all of them on one node.
+        nbytes: bytes of memory on each side, for the places of any flood.
 
     Attributes:
-        exposed: what the peer can put to and get from.
+        exposed: memory that the peer can put to and get from.
         local: private memory of the same size.
 
     Raises:
-        UsageError: the team has fewer ranks, or no MPI, or there is no C compiler.
+        UsageError: the team has fewer ranks, or no MPI, or no C compiler was found.
     """
 
     def __init__(self, team: Team, nbytes: int) -> None:
@@ -58,7 +58,7 @@ class Transfers(NativeState):
                 flush, and send a message without data, there and back. "get": get into `local` of rank 0 from rank 1
                 and flush.
             size: bytes.
-            calls: how often.
+            calls: number of operations.
         """
         return self._time(how, size, ctypes.c_int64(calls))
 
@@ -73,9 +73,9 @@ class Transfers(NativeState):
             how: "put_flood": puts, each window followed by a flush. "message_flood": messages from `local` to
                 `exposed`, each window followed by an acknowledgement.
             size: bytes of a transfer.
-            places: as of the class.
-            both: as of the class.
-            calls: how often.
+            places: number of places, as above.
+            both: whether both ranks send.
+            calls: number of windows.
         """
         return self._time(how, size, places, int(both), ctypes.c_int64(calls))
 

@@ -23,10 +23,10 @@ class Official:
 
     Attributes:
         mops: millions of operations a second, its most exact form of the time.
-        verified: what it says of its result.
+        verified: the program's own verification.
         communication: seconds, the average over the ranks; None if it ran without its timers.
-        peak_rss: as of the job.
-        peak_memory: as of the job.
+        peak_rss: the same as for `jobs.Finished`.
+        peak_memory: the same as for `jobs.Finished`.
     """
 
     mops: float
@@ -40,13 +40,13 @@ def find(folder: Path, benchmarks: Sequence[str], classes: Sequence[str], *, all
     """Find the programs of these benchmarks and classes in a folder. Local.
 
     Args:
-        folder: with files such as `mg.A.x` or `mg.A`.
-        benchmarks: of `BENCHMARKS`.
+        folder: folder with files such as `mg.A.x` or `mg.A`.
+        benchmarks: names of `BENCHMARKS`.
         classes: their letters.
         all_: whether all must be there, else one must.
 
     Raises:
-        UsageError: there is no such folder, nothing in it, or not what was asked for.
+        UsageError: the folder does not exist, is empty, or lacks a program.
     """
     if not folder.is_dir():
         raise UsageError(f"--against {folder}: there is no such folder")
@@ -66,7 +66,7 @@ def read(finished: Finished, program: str, ranks: int) -> Official:
     """Read the output of a program. Local.
 
     Raises:
-        UsageError: it failed, ran on another number of processes or did not print what it should.
+        UsageError: it failed, ran on another number of processes or printed other words than expected.
     """
     if finished.status:
         hint = f"; {OTHER_MPI}" if ranks > 1 else ""

@@ -83,8 +83,8 @@ def measure(cases: Iterable[Case], official: StartOfficial, repeat: int) -> Iter
     whose own cost must not count.
 
     Args:
-        cases: to compare.
-        official: how an official program is started.
+        cases: the cases.
+        official: function that starts an official program.
         repeat: rounds.
 
     Returns:
@@ -163,7 +163,7 @@ def _run_ours(case: Case, variant: str, variables: Mapping[str, str], *, with_pe
 
 
 def _row(case: Case, variant: str, official: _Samples | None, ours: _Samples) -> Row:
-    """The medians; without an official program, what needs it is None."""
+    """The medians; figures that need an official program are None without one."""
     work = ours.result["mops"] * ours.result["seconds"]
     seconds = [work / rate for rate in ours.mops]
     # Their clock is printed with two decimals, and their rate with more digits than that.

@@ -25,9 +25,9 @@ class Job:
     """A command that starts ranks.
 
     Attributes:
-        argv: its words.
+        argv: words of the command.
         environment: all of its variables.
-        is_rank: which of the processes are ranks.
+        is_rank: function that returns whether a process is a rank.
     """
 
     argv: Sequence[str]
@@ -40,7 +40,7 @@ class Finished:
     """A job that has ended.
 
     Attributes:
-        status: of the command.
+        status: exit status of the command.
         output: standard output.
         errors: standard error.
         peak_rss: the sum over the ranks of the most bytes that each had in memory; None if the system has none.
@@ -59,7 +59,7 @@ def run(job: Job, *, with_peak_memory: bool = False) -> Finished:
     """Run a job to its end. Local.
 
     Args:
-        job: what to run.
+        job: the job.
         with_peak_memory: whether to measure `peak_memory`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The pools that are compared. Each runs in a program of its own, which does what the benchmark asks it for."""
+"""The pools that are compared. Each runs in a program of its own, which does the work that the benchmark asks for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import gondwana as gw
 from gondwana_bench.pools import work
 
 CHUNK, WORK_CHUNK = 1000, 10
-"""Items that rivals whose maps make no batches of their own accord are told to send together: null tasks, and those of
+"""Items in a message of rivals whose maps make no batches of their own accord: null tasks, and those of
 a millisecond."""
 
 
@@ -32,7 +32,7 @@ Items = Iterable[int]
 
 @dataclass(frozen=True)
 class Candidate:
-    """What is measured of a pool.
+    """The operations of a pool that are measured.
 
     Attributes:
         call: has a worker run a null task, and waits for its result.
@@ -109,7 +109,7 @@ CANDIDATES: dict[str, Opening] = {
 }
 
 
-# -- what is measured of them ------------------------------------------------------------------------------------
+# -- the measurements ------------------------------------------------------------------------------------------
 
 
 def perform(candidate: Candidate, what: str, n: int) -> float:
@@ -136,7 +136,7 @@ def ready(candidate: Candidate, workers: int) -> None:
 
 
 def start(name: str, workers: int) -> float:
-    """Return the seconds from nothing until every worker of a new pool has run a task. Local."""
+    """Return the seconds from the creation of a pool until every worker has run a task. Local."""
     begin = time.perf_counter()
     with CANDIDATES[name](workers) as candidate:
         ready(candidate, workers)
@@ -168,7 +168,7 @@ def main(argv: list[str]) -> None:
     """Answer requests: start pools, or make one and use it.
 
     Args:
-        argv: the candidate, the number of workers, the path of the socket, and what is asked for.
+        argv: the candidate, the number of workers, the path of the socket, and the request.
     """
     name, workers, path, purpose = argv[0], int(argv[1]), argv[2], argv[3]
     if purpose == "starts":

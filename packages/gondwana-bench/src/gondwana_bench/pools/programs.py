@@ -26,9 +26,9 @@ def command(name: str, words: Sequence[str], workers: int, native: StartNative) 
     """Return the command and the variables that start a candidate. Local.
 
     Args:
-        name: of the candidate.
-        words: for its program.
-        workers: how many ranks work, if it is a job.
+        name: name of the candidate.
+        words: arguments of its program.
+        workers: number of ranks that work, if it is a job.
         native: starts programs of MPI.
     """
     if name == "ours in a job":
@@ -44,8 +44,8 @@ class Program(contextlib.ExitStack):
     """A candidate that runs and answers requests until it is closed. Local; blocks until it has made its pool.
 
     Args:
-        name: of the candidate.
-        workers: of its pool.
+        name: name of the candidate.
+        workers: number of workers of its pool.
         native: starts programs of MPI.
         purpose: "use" its pool, or "starts" of pools.
 

@@ -24,7 +24,7 @@ RIVALS = {
     "ours": ("ProcessPoolExecutor", "multiprocessing.Pool", "Dask"),
     "ours in a job": ("MPIPoolExecutor",),
 }
-"""What each of ours is compared with: pools that start processes, and pools over ranks."""
+"""The rivals of each of ours: pools that start processes, and pools over ranks."""
 
 TASKS = 100_000
 SECONDS = {"us": 1e-6, "s": 1.0}
@@ -37,10 +37,10 @@ class Case:
     """A use of pools.
 
     Attributes:
-        name: of what is done once.
-        what: as `candidates.perform` knows it.
-        workers: of each pool.
-        share: of all tasks, how many are done in a sample.
+        name: name of the operation.
+        what: its name in `candidates.perform`.
+        workers: number of workers of each pool.
+        share: fraction of all tasks that a sample does.
         goal: microseconds that it may take; None: no goal.
     """
 
@@ -77,7 +77,7 @@ def measure(
 
     Args:
         native: starts programs of MPI that are not ours.
-        note: takes down what is left out, and why.
+        note: function that is called with each case that was left out, and the reason.
         cases: parts of the names of the cases to measure; None: all.
         tasks: null tasks of a map.
         repeat: rounds.
@@ -109,7 +109,7 @@ def check(cases: Sequence[str] | None) -> None:
     """Check parts of names of cases. Local.
 
     Raises:
-        UsageError: one of them is in no name.
+        UsageError: a part is in none of the names.
     """
     check_cases(cases, [*(case.name for case in CASES), *STARTS, JOB])
 
@@ -131,7 +131,7 @@ def _has_dask() -> bool:
 
 
 def _rivals(name: str) -> list[str]:
-    """Return what one of ours is compared with here."""
+    """Return the rivals of one of ours that can run here."""
     return [rival for rival in RIVALS[name] if rival != "Dask" or _has_dask()]
 
 

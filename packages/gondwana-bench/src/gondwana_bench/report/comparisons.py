@@ -17,13 +17,13 @@ class Comparison:
     """A row beside a rival.
 
     Attributes:
-        label: what was measured, with all that tells the row from others.
+        label: name of the measurement, which distinguishes the row from others.
         subject: the first part of that.
         rival: name of the other.
         ratio: our speed over theirs.
         low: lower end of its interval.
         high: upper end.
-        row: where it stands.
+        row: place of the row.
         who: "ours", or the name of another rival.
     """
 
@@ -38,7 +38,7 @@ class Comparison:
 
     @property
     def words(self) -> str:
-        """What part of the rival's time ours takes."""
+        """Our time relative to the rival's."""
         return quantities.share_of_time(self.ratio, self.low, self.high, self.rival, self.who)
 
 
@@ -47,8 +47,8 @@ def compare(panel: Panel, key: str, how: Layout) -> list[Comparison]:
 
     Args:
         panel: a panel.
-        key: one of `panel.ratios()`.
-        how: its layout.
+        key: a key of `panel.ratios()`.
+        how: layout of the panel.
     """
     names = panel.names()
     found = []
@@ -87,7 +87,7 @@ def rival_of(panel: Panel, key: str, how: Layout, row: Row) -> str:
 
 
 def label_of(panel: Panel, row: Row, names: Sequence[str]) -> str:
-    """Return what tells a row from others in words. Local."""
+    """Return the distinctive entries of a row in words. Local."""
     return ", ".join(_named(panel, row, name) for name in names) or panel.name
 
 

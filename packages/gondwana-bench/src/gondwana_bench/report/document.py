@@ -33,7 +33,7 @@ _HATCHES = (
     "M0 3H6",
     "M0 3H6M3 0V6",
 )
-"""What tells fillings apart without colour, in tiles of 6 x 6."""
+"""Patterns, in tiles of 6 x 6, that distinguish fillings without colour."""
 
 
 def page(sources: Sequence[Source]) -> str:
@@ -102,7 +102,7 @@ def _heading(key: tuple[str, str]) -> str:
 
 
 def _machines(sources: Sequence[Source]) -> Markup:
-    """Which machines the results are from, and who measured what if they are several."""
+    """The machines of the results, and, if they are several, which results are from which."""
     files: dict[str, list[str]] = {}
     for source in sources:
         if source.kind != "model":
@@ -164,7 +164,7 @@ def _grid(drawn: Sequence[Figure]) -> Markup | None:
 
 
 def _about(source: Source) -> Markup:
-    """Where a result is from, and what its reader should know before the figures."""
+    """The origin of a result, and what to know before reading its figures."""
     content = source.content
     measured = f"{_from(source)}, {content['environment'].get('time', 'time not known')}. {source.load.capitalize()}."
     parts = [tag("p", measured, class_="about"), tag("p", tag("code", " ".join(content["command"])), class_="about")]

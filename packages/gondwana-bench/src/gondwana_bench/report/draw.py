@@ -26,14 +26,14 @@ HISTOGRAM = 100
 T = TypeVar("T")
 
 _ENDS = {"min": "fastest rank", "median": "median", "max": "slowest rank"}
-"""Columns with the seconds of ranks, and what they are called."""
+"""Columns with the seconds of ranks, and their names."""
 
 _RATIO_AXIS = "times as fast as the rival, 95 % intervals"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with what stands above and below it.
+    """A chart with the text above and below it.
 
     Attributes:
         title: above it.
@@ -47,7 +47,7 @@ class Figure:
 
 
 def figures(panel: Panel) -> list[Figure]:
-    """Return the figures of a panel, none if it has nothing that can be drawn. Local."""
+    """Return the figures of a panel; none if nothing in it can be drawn. Local."""
     how = layouts.layout(panel.benchmark, panel.name)
     kinds: dict[str, Callable[[Panel, Layout], Iterator[Figure]]] = {
         layouts.CURVES: _curves, layouts.RATIOS: _ratios, layouts.SCALING: _scaling, layouts.SCATTER: _scatter,
@@ -203,7 +203,7 @@ def _scatter(panel: Panel, how: Layout) -> Iterator[Figure]:
 def _spreads(
     panel: Panel, how: Layout, row: Row, names: Sequence[str], keys: tuple[str | None, str | None]
 ) -> list[Spread]:
-    """How our sample and the rival's scatter, as far as a row has them."""
+    """The scatter of our sample and the rival's, as far as a row has them."""
     label, (ours, theirs) = label_of(panel, row, names), keys
     found = [spread_of(label, _sample(row, ours), 0) or _point(label, _sample(row, ours))]
     if theirs is not None:
@@ -256,7 +256,7 @@ def _several(
 
 
 def _drawn_measures(panel: Panel, row: Row) -> list[Measure]:
-    """One time and one rate: plain figures before samples, because they are what the benchmark prints."""
+    """One time and one rate: plain figures before samples, because the benchmark prints those."""
     found: dict[bool, Measure] = {}
     for plain in (True, False):
         for measure in panel.measures():
@@ -299,12 +299,12 @@ def _is_curve(rows: Sequence[Row], axis: str) -> bool:
 
 
 def _left_out(rows: Sequence[Row], x: Axis) -> str:
-    """What is said of sizes that have no place on a logarithmic axis."""
+    """The note on sizes without a place on a logarithmic axis."""
     return f"{x.label.capitalize()} 0 is in the table only." if x.log and any(row[x.label] == 0 for row in rows) else ""
 
 
 def _prefix(key: str) -> str:
-    """What a ratio is of, if it is not the only one."""
+    """The name of a ratio, if the panel has several."""
     return "" if key in ("ratio", "speed") else f"{_called(key.removesuffix('_ratio'))}: "
 
 
@@ -357,7 +357,7 @@ def _chunks(title: str, items: Sequence[T]) -> Iterator[tuple[str, Sequence[T]]]
 
 
 def _sentences(found: Sequence[Comparison]) -> str:
-    """What the comparisons say about each rival."""
+    """A sentence about each rival from the comparisons."""
     return "; ".join(map(in_words, grouped(found, lambda one: (one.who, one.rival)).values()))
 
 

@@ -1,4 +1,4 @@
-"""The one table of what is drawn differently from the general rules, by benchmark and panel."""
+"""The one table of exceptions from the general rules of drawing, by benchmark and panel."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ ALL = (CURVES, RATIOS, SCALING, SCATTER, PARTS)
 
 @dataclass(frozen=True)
 class Layout:
-    """How a panel is drawn.
+    """The layout of a panel.
 
     Attributes:
-        rival: its name, where the rows do not say it.
-        kinds: of figures that are drawn.
+        rival: name of the rival, if the rows do not have it.
+        kinds: kinds of figures that are drawn.
         log: whether sizes are on a logarithmic axis.
         subject: columns whose texts make a line of the summary together; (): the first column of texts.
     """
@@ -33,7 +33,7 @@ CALLED = {
     "ours": "",
     "ours_us": "time",
 }
-"""Columns whose names do not say enough; "": what kind of figure it is."""
+"""The kind of figure of columns whose names do not tell it; "": none."""
 
 NOT_OURS = frozenset({"mpi4py", "mpi4py objects", "NumPy", "Numba", "pthread in C"})
 """Rows of a benchmark that compare two rivals, by their `operation` or `variant`."""
@@ -55,7 +55,7 @@ LAYOUTS = {
     ("model", "errors"): Layout(kinds=()),
     ("clustering", None): Layout(rival="scikit-learn", kinds=(SPEEDUPS, RATIOS, SCATTER, PARTS)),
 }
-"""By benchmark and panel; None stands for its other panels."""
+"""Layouts by benchmark and panel; None stands for all other panels of a benchmark."""
 
 
 def layout(benchmark: str, panel: str) -> Layout:

@@ -13,16 +13,16 @@ class Markup(str):
 
 
 Content = str | float | None
-"""What elements contain and attributes are: text is escaped unless it is `Markup`, None is left out."""
+"""Contents of elements and values of attributes: text is escaped unless it is `Markup`, None is left out."""
 
 
 def tag(name: str, *content: Content, **attributes: Content) -> Markup:
     """Return an element. Local.
 
     Args:
-        name: of the element.
-        content: in its order.
-        attributes: by name, with "_" for "-"; a final "_" is dropped, as in `class_`.
+        name: name of the element.
+        content: content of the element, in order.
+        attributes: attributes by name, with "_" for "-"; a final "_" is dropped, as in `class_`.
 
     Example:
         >>> tag("text", "a < b", class_="axis", text_anchor="end", x=1.5)

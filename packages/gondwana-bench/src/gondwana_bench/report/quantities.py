@@ -8,7 +8,7 @@ SECONDS = "s"
 BYTES = "B"
 
 MOST = 1e200
-"""What figures are below; larger ones overflow where they are scaled."""
+"""Upper bound of figures; larger ones overflow when they are scaled."""
 
 _FACTORS = {
     "ms": (1e-3, SECONDS), "us": (1e-6, SECONDS), "ns": (1e-9, SECONDS),
@@ -20,7 +20,7 @@ _FACTORS = {
         for factor, prefix in ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
     },
 }  # fmt: skip
-"""Units of results: how many of which unit that takes prefixes."""
+"""Factor and larger unit of each unit of a result that takes prefixes."""
 
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
 _LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
@@ -106,14 +106,14 @@ def two_digits(value: float) -> str:
 
 
 def share_of_time(ratio: float, low: float, high: float, rival: str, who: str = "ours") -> str:
-    """Return in words what part of a rival's time ours takes. Local.
+    """Return our time relative to a rival's in words. Local.
 
     Args:
         ratio: our speed over theirs, positive.
         low: lower end of its interval.
         high: upper end.
-        rival: its name.
-        who: what is compared with it.
+        rival: name of the rival.
+        who: name of the program that is compared with it.
 
     Example:
         >>> share_of_time(1.2, 1.16, 1.23, "C")

@@ -1,4 +1,4 @@
-"""What the columns of a panel mean: which tell the rows apart, which are compared, which are intervals, bounds, goals.
+"""The meaning of the columns of a panel: keys of the rows, compared figures, intervals, bounds, goals.
 
 Nothing here knows a benchmark. Panels that these rules draw poorly have an entry in `layouts`.
 """
@@ -20,7 +20,7 @@ SIZES = ("size", "bytes", "nbytes", "message", "cells", "edge", "n", "points", "
 """Columns that are the horizontal axis where they take three values or more, the first of them."""
 
 COUNTS = ("ranks", "threads", "workers", "nodes", "fields", "communications", "steps", *SIZES)
-"""Whole numbers that tell rows apart."""
+"""Columns of whole numbers that distinguish rows."""
 
 ASIDE = frozenset(
     {
@@ -37,10 +37,10 @@ ASIDE = frozenset(
         "rival_communication",
     }
 )
-"""Texts that do not tell rows apart."""
+"""Columns of texts that do not distinguish rows."""
 
 RIVALS = {"c_": "C", "official_": "the official program", "rival_": "the rival", "theirs_": "the rival"}
-"""Beginnings of columns that have the rival's figure of the column without them."""
+"""Prefixes of columns that have the rival's figure of the column without them."""
 
 _OF_ROW = "unit of the row"
 _LEAST_SIZES = 3
@@ -65,9 +65,9 @@ class Panel:
 
     Attributes:
         benchmark: name of the benchmark, "" for tables of applications and traces.
-        name: of the panel.
+        name: name of the panel.
         rows: all with the same keys.
-        units: by key.
+        units: units by key.
     """
 
     benchmark: str
@@ -172,7 +172,7 @@ def groups(rows: Sequence[Row], keys: Sequence[str]) -> dict[tuple[Any, ...], li
 
 
 def figure(value: Any) -> float | None:
-    """Return the number that stands for a value: the median of a sample; None if it is no figure. Local.
+    """Return the number for a value: the median of a sample; None if it is not a figure. Local.
 
     Example:
         >>> figure({"median": 2.0, "n": 3}), figure([3.0, 1.0, 2.0]), figure(4), figure("4"), figure([])
@@ -201,10 +201,10 @@ def is_whole(value: Any) -> bool:
 
 
 def spread_of(label: str, value: Any, style: int) -> Spread | None:
-    """Return how a sample scatters, from its values or from what a mapping says of it; None if nothing does. Local.
+    """Return the scatter of a sample, from its values or from a mapping with its statistics; None without. Local.
 
     Args:
-        label: what was measured.
+        label: name of the sample.
         value: a list of numbers, or a mapping with a median and percentiles.
         style: number of the series.
     """

@@ -28,7 +28,7 @@ class Scale:
     log: bool
 
     def __call__(self, value: float) -> float:
-        """Return the position of a value; what lies outside is put on the edge. Local."""
+        """Return the position of a value; values outside are put on the edge. Local."""
         inside = min(max(value, self.low), self.high)
         if self.log:
             part = math.log(inside / self.low) / math.log(self.high / self.low)

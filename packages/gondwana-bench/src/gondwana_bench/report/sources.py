@@ -1,4 +1,4 @@
-"""What a report is made of: results of benchmarks, applications and models, and the head of traces."""
+"""The contents of a report: results of benchmarks, applications and models, and the head of traces."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ QUIET = 0.1
 
 
 class Matrix(msgspec.Struct, frozen=True):
-    """What every rank (the row) sent to every rank (the column)."""
+    """Bytes from every rank (the row) to every rank (the column)."""
 
     bytes: list[list[Amount]]
     messages: list[list[Amount]]
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """What a trace file says about a run under the key `gondwana`, beside its events.
+    """The description of a run in a trace file, under the key `gondwana`, beside its events.
 
     Attributes:
         schema: version.
         trace: the program.
-        command: that repeats it.
+        command: command line that repeats the run.
         environment: the machine.
         verified: whether the program's results were right; None: not known.
-        ranks: of the run.
-        seconds: of each rank.
+        ranks: number of ranks of the run.
+        seconds: seconds of each rank.
         matrix: bytes and messages from rank to rank.
         spans: seconds of each rank by category.
         complete: whether all ranks wrote their events to their end.
-        notes: what is missing, and why.
+        notes: notes on missing data, with the reason.
     """
 
     schema: Literal[1]
@@ -76,10 +76,10 @@ class Source:
     """A result and the file that has it.
 
     Attributes:
-        file: its name, without the folder.
-        kind: which key has the name.
-        name: of the benchmark, the application, the modelled machine or the traced program.
-        content: of the result.
+        file: name of the file, without the folder.
+        kind: key of the name.
+        name: name of the benchmark, the application, the modelled machine or the traced program.
+        content: content of the result.
     """
 
     file: str
@@ -119,7 +119,7 @@ class Source:
 
     @property
     def load(self) -> str:
-        """Which load of other programs the measurement was under, in words."""
+        """The load of other programs during the measurement, in words."""
         if self.kind == "model":
             return "not measured"
         rows = [row for panel in self.panels for row in panel.rows]
@@ -139,7 +139,7 @@ def read(paths: Iterable[str | Path]) -> list[Source]:
 
 
 def together(sources: Sequence[Source]) -> Panel:
-    """Return the runs of an application as the rows of one table; what a run does not have is None. Local.
+    """Return the runs of an application as the rows of one table; missing entries are None. Local.
 
     Args:
         sources: results of one application.
@@ -171,8 +171,8 @@ def load_in_words(rows: Iterable[Mapping[str, Any]], environment: Mapping[str, A
     """Return under which load of other programs rows were measured. Local.
 
     Args:
-        rows: with `foreign_load`, or without.
-        environment: of the result, whose load average is used where no row says more.
+        rows: rows with `foreign_load`, or without.
+        environment: environment of the result; its load average is used if no row has a load.
 
     Example:
         >>> load_in_words([{"foreign_load": 0.02}], {}), load_in_words([], {"load_average": [1.5]})

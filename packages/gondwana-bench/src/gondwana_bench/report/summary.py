@@ -1,4 +1,4 @@
-"""The table at the top of a report: what is compared with what, how it ended, and under which load."""
+"""The table at the top of a report: comparisons, their outcome, and the load."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def summary(groups: Mapping[tuple[str, str], Sequence[Source]], anchors: Mapping
 
     Args:
         groups: results by kind and name.
-        anchors: of the sections of the page.
+        anchors: anchors of the sections of the page.
     """
     rows: list[Sequence[Content]] = []
     for key, of in groups.items():
@@ -50,7 +50,7 @@ def _lines(sources: Sequence[Source]) -> Iterator[list[Content]]:
 
 
 def _runs(sources: Sequence[Source]) -> list[Content]:
-    """The line of an application: how many runs there are, and how long they took."""
+    """The line of an application: the number of runs, and their time."""
     panel = together(sources)
     rates = [key for key in panel.keys if panel.unit(key).endswith("/s") and figure(panel.rows[0][key]) is not None]
     words = ", ".join(_ends(panel, key) for key in ("seconds", *rates[:1]))
@@ -70,7 +70,7 @@ def _ends(panel: Panel, key: str) -> str:
 
 
 def _verified(sources: Sequence[Source]) -> Content:
-    """What the worst of some results says."""
+    """The line of the worst of some results."""
     said = [source.content["verified"] for source in sources]
     worst = _VERIFIED[False if False in said else None if None in said else True]
     return tag("span", worst, class_="warn") if False in said else worst
@@ -93,7 +93,7 @@ def _panel(panel: Panel) -> Iterator[tuple[str, str, str]]:
 
 
 def _of_trace(panel: Panel) -> Iterator[tuple[str, str, str]]:
-    """What ranks spent most of their time on."""
+    """The kind of work that took most time of the ranks."""
     seconds = [figure(row["seconds"]) or 0.0 for row in panel.rows]
     parts = {key: sum(figure(row[key]) or 0.0 for row in panel.rows) for key in panel.keys[2:]}
     whole = sum(parts.values())
@@ -104,7 +104,7 @@ def _of_trace(panel: Panel) -> Iterator[tuple[str, str, str]]:
 
 
 def _of_model(panel: Panel) -> Iterator[tuple[str, str, str]]:
-    """How large the errors of predictions are, or what is predicted."""
+    """The errors of predictions, or the predictions."""
     errors = sorted(abs(error) for row in panel.rows if (error := figure(row.get("error"))) is not None)
     if errors:
         middle, largest = (quantity(error, "%") for error in (errors[len(errors) // 2], errors[-1]))
@@ -122,7 +122,7 @@ _LINES: dict[str, Callable[[Panel], Iterator[tuple[str, str, str]]]] = {
 
 
 def _goals(panel: Panel, compared: Sequence[Comparison]) -> str:
-    """Whether goals are met, and what part of the bound is reached."""
+    """Whether goals are met, and the part of the bound that is reached."""
     parts = []
     judged = [met for one in compared if (met := goal_met(panel, one.row)) is not None]
     if judged:

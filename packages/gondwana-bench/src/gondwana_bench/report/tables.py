@@ -1,4 +1,4 @@
-"""Panels as tables: what every figure shows, for those who read figures, or do not see them."""
+"""Panels as tables: the figures of every chart, for those who read figures, or cannot see charts."""
 
 from __future__ import annotations
 

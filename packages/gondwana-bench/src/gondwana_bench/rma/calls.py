@@ -79,10 +79,10 @@ def arriving(
     """Return ends where rank 0 sends, and rank 1 serves until all messages have arrived, some in the barrier before.
 
     Args:
-        team: of the ranks.
+        team: the ranks.
         send: makes a number of calls.
         serve: serves until a number of messages have arrived.
-        before: how many have arrived by now.
+        before: number of calls that have arrived so far.
         each: messages of a call.
     """
     due = before

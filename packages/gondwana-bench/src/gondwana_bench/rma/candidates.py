@@ -22,7 +22,7 @@ WAYS = {1: "", 2: ", both"}
 """Suffix of the name of a flood, by the number of ranks that send concurrently."""
 
 CALLS = 3
-"""How often a check runs the operation."""
+"""Number of operations in a check."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Candidate:
         run: performs the operation a number of times and returns the seconds. All ranks call it; ranks other than 0
             and 1 return at once.
         is_right: collective; runs the operation and returns on every rank whether the data were right.
-        operations: how many of the operations that the table counts are in a call.
+        operations: number of operations of a call, as the table counts them.
     """
 
     run: Variant
@@ -42,7 +42,7 @@ class Candidate:
 
 
 class Between:
-    """Operations between ranks 0 and 1 of a team, and what each of them sends and receives. Local.
+    """Operations between ranks 0 and 1 of a team, and the data that each sends and receives. Local.
 
     Args:
         team: at least two MPI ranks.
@@ -55,7 +55,7 @@ class Between:
         self.team, self.peer = team, 1 - min(team.rank, 1)
 
     def moving(self, run: Variant, ends: Ends, operations: int = 1) -> Candidate:
-        """Return a candidate whose check compares what is received with what is sent. Local."""
+        """Return a candidate whose check compares the received with the sent data. Local."""
         return Candidate(run, lambda: self._moves(run, *ends), operations)
 
     def counting(self, run: Variant, count: Callable[[], int], each: int, operations: int = 1) -> Candidate:
@@ -141,7 +141,7 @@ def timed_and_checked(
     Args:
         team: the ranks.
         used: candidates by name.
-        timing: of `measure.interleave`.
+        timing: options of `measure.interleave`.
 
     Returns:
         Seconds of an operation, one sample a round, and whether all data were right, by name.
@@ -154,8 +154,8 @@ def timed_and_checked(
 def served_by_mpi(team: Team, candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:
     """Return candidates whose ranks wait for each other inside MPI afterwards. Local.
 
-    So the target of one-sided operations of another node lets MPI progress without pause while they are timed. The
-    time of that is no part of theirs.
+    So the target of one-sided operations of another node lets MPI progress without pause while they are timed. The time
+    of that wait does not count.
     """
 
     def serving(run: Variant) -> Variant:

@@ -35,7 +35,7 @@ class Ours:
 
     Args:
         team: at least two MPI ranks.
-        nbytes: of memory on each side.
+        nbytes: bytes of memory on each side.
     """
 
     def __init__(self, team: Team, nbytes: int) -> None:

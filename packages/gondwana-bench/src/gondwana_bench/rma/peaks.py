@@ -19,7 +19,7 @@ def peaks(rows: Sequence[Row]) -> list[Row]:
     """Return a row for each operation that the rows give a bandwidth of several sizes of. Local.
 
     Args:
-        rows: of `transfers.measure`.
+        rows: rows of `transfers.measure`.
     """
     bandwidths: dict[str, dict[int, float]] = {}
     wrong: set[str] = set()
@@ -39,8 +39,8 @@ def size_that_reaches(fraction: float, bandwidths: Mapping[int, float]) -> int:
     """Return the smallest size with a fraction of the peak, to the next byte. Local.
 
     Args:
-        fraction: of the largest bandwidth, above 0 and at most 1.
-        bandwidths: by size [bytes]. Between two sizes the bandwidth is taken to grow with the logarithm of the size.
+        fraction: fraction of the largest bandwidth, above 0 and at most 1.
+        bandwidths: bandwidth by size [bytes]. Between two sizes it is taken to grow with the logarithm of the size.
             If the smallest size has enough, that is returned: smaller ones were not measured.
 
     Example:

@@ -1,4 +1,4 @@
-"""What `gondwana bench rma` compares with: MPI in C, mpi4py, and memcpy, which is an upper bound."""
+"""The rivals of `gondwana bench rma`: MPI in C, mpi4py, and memcpy, which is an upper bound."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def c_floods(pair: Between, c: Transfers, size: int, places: int) -> dict[str, C
     """Return windows of puts and messages of `size` bytes, in one and in both directions, by name. Local.
 
     Args:
-        pair: of the ranks.
+        pair: the ranks and their data.
         c: the C program.
         size: bytes of a transfer.
         places: consecutive places of the memory that the transfers take in turns.
@@ -63,10 +63,10 @@ def memcpy_floods(pair: Between, c: Transfers, source: Bytes, target: Bytes, pla
     """Return windows of memcpy, in one and in both directions, by name. Local.
 
     Args:
-        pair: of the ranks, all on one node.
+        pair: the ranks and their data, all on one node.
         c: the C program.
-        source: what memcpy reads.
-        target: what memcpy writes: the peer's memory, as this process sees it.
+        source: source of memcpy.
+        target: target of memcpy: the peer's memory, as this process sees it.
         places: equal parts of source and target that the operations take in turns.
     """
     floods: dict[str, Candidate] = {}
@@ -81,8 +81,8 @@ class Mpi4py(CollectiveResource):
     """Ranks 0 and 1 in Python with mpi4py. Collective over team.
 
     Args:
-        team: of at least two MPI ranks.
-        nbytes: of memory on each side, at least 8.
+        team: a team of at least two MPI ranks.
+        nbytes: bytes of memory on each side, at least 8.
     """
 
     def __init__(self, team: Team, nbytes: int) -> None:

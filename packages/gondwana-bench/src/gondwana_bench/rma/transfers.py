@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from gondwana import Team
@@ -14,9 +15,8 @@ from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rma import calls, peaks, rivals
 from gondwana_bench.rma.candidates import WAYS, Between, Candidate, served_by_mpi, timed_and_checked
 from gondwana_bench.rma.ours import Ours
-from gondwana_bench.rows import Row, beside, check_numbers, check_ranks, columns, judged
+from gondwana_bench.rows import WORD, Row, beside, check_words, columns, judged
 
-WORD = 8
 SIZES = (8, 64, 512, 4096, 65536, 524288, 4194304)
 LARGE = 65536
 """Size from which floods are to be nearly as fast as memcpy [bytes]."""
@@ -122,14 +122,7 @@ def floods(size: int) -> tuple[Case, ...]:
 FLOODS_BETWEEN_NODES = tuple(case for case in floods(WORD) if "memcpy" not in case.rival)
 
 
-def check(ranks: int, sizes: Sequence[int]) -> None:
-    """Check the arguments. Local.
-
-    Raises:
-        UsageError: names the option, what was given and what is legal.
-    """
-    check_ranks(ranks, "data move between at least 2 ranks")
-    check_numbers("--sizes", sizes, f"multiples of {WORD} bytes, such as 8,65536", least=WORD, multiple=WORD)
+check = partial(check_words, "data move between at least 2 ranks", "8,65536")
 
 
 def measure(team: Team, sizes: Sequence[int] = SIZES, **timing: Any) -> Iterator[Row]:
@@ -142,7 +135,7 @@ def measure(team: Team, sizes: Sequence[int] = SIZES, **timing: Any) -> Iterator
     Args:
         team: at least two MPI ranks.
         sizes: bytes of a transfer in the panels of transfers and floods.
-        timing: of `measure.interleave`.
+        timing: options of `measure.interleave`.
 
     Returns:
         The same rows on every rank: ours and the rival's in `unit`, the speed relative to the rival with its interval
@@ -177,7 +170,7 @@ Panel = tuple[Sequence[Case], Found, int]
 
 
 class Sides(NamedTuple):
-    """What the candidates of two ranks are made of."""
+    """The sources of the candidates of two ranks."""
 
     pair: Between
     ours: Ours

@@ -1,1 +1,1 @@
-"""How applications scale with the number of ranks, and the picture of it."""
+"""Scaling of applications with the number of ranks, and the picture of it."""

@@ -19,13 +19,13 @@ CLASSES = "SWABCD"
 
 
 class Size(NamedTuple):
-    """How large the problems are.
+    """The sizes of the problems.
 
     Attributes:
         edge: cells a side of the cube, of all ranks together (strong) or of each rank (weak).
-        steps: that are timed.
+        steps: number of timed steps.
         letter: class of the NAS benchmarks.
-        folder: for settings files.
+        folder: folder for settings files.
     """
 
     edge: int
@@ -35,11 +35,11 @@ class Size(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What an application is to run.
+    """The run of an application.
 
     Attributes:
         words: the application and its options.
-        cells: of all ranks together; 1 where they are the same for any number of ranks.
+        cells: cells of all ranks together; 1 if they are the same for any number of ranks.
         text: the size in words.
     """
 
@@ -53,12 +53,12 @@ class Application:
     """An application as it is measured.
 
     Attributes:
-        name: that `gondwana run` knows.
-        kinds: of scaling that it has.
+        name: name for `gondwana run`.
+        kinds: kinds of scaling that it supports.
         edges: default edge of each kind.
         steps: default; 0 where the application decides.
-        value: key of a result that is the same on any number of ranks but for the order of sums; None: there is none.
-        problem: returns what to run for a kind, a size and a number of ranks.
+        value: key of a result that any number of ranks must reproduce but for the order of sums, or None.
+        problem: function that returns the problem for a kind, a size and a number of ranks.
     """
 
     name: str
@@ -130,4 +130,4 @@ APPLICATIONS = {
         Application("hpcg", KINDS, (64, 32), 0, None, _hpcg),
     )
 }
-"""By name, in the order in which they are measured."""
+"""Applications by name, in the order of the measurement."""

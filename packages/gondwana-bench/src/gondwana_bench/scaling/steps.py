@@ -38,12 +38,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Run:
-    """What a job wrote.
+    """The results of a job.
 
     Attributes:
         seconds: a step: minimum, median and maximum over the ranks.
-        verified: what the application says; None: it has nothing to compare with.
-        value: that must be the same on any number of ranks, or None.
+        verified: the application's own verification; None: it has nothing to compare with.
+        value: result that must be the same on any number of ranks, or None.
     """
 
     seconds: Mapping[str, float]
@@ -73,8 +73,8 @@ def rows(kind: str, runs: Runs) -> list[Row]:
     round. So it is t(1)/(n*t(n)) for the same box, t(1)/t(n) for the same box on each rank.
 
     Args:
-        kind: of scaling.
-        runs: of one application; the first case of a kind that has the fewest ranks is the base.
+        kind: kind of scaling.
+        runs: runs of one application; the first case of a kind that has the fewest ranks is the base.
     """
     cases = sorted((case for case in runs if case.kind == kind), key=lambda case: case.ranks)
     base = cases[0]

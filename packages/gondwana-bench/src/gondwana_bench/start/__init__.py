@@ -1,1 +1,1 @@
-"""What a rank costs before it computes anything: its start, its memory, its descriptors."""
+"""The costs of a rank before it computes anything: its start, its memory, its descriptors."""

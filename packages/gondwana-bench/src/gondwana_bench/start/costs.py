@@ -1,4 +1,4 @@
-"""Start and end of a job, and what its ranks take, beside mpi4py and a C program that only meet."""
+"""Start and end of a job, and the resources of its ranks, beside mpi4py and a C program that only connect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gondwana_bench.statistics import summarize
 
 RANKS = "1,2,4,8,16"
 C = "C"
-"""What the others are compared with."""
+"""The rival."""
 
 COLUMNS = {
     "ranks": "ranks", "program": "program", "job_seconds": "s", "processor_seconds": "processor s a rank",
@@ -38,13 +38,13 @@ _PROGRAM = str(Path(__file__).with_name("job.py"))
 
 @dataclass(frozen=True)
 class Run:
-    """What a job took.
+    """The resources of a job.
 
     Attributes:
-        seconds: from its command to its end.
-        processor_seconds: of all its processes, the launcher's included.
-        megabytes: in memory, of all ranks; what several share counts once.
-        descriptors: most that a rank had open; None where it was not asked for.
+        seconds: seconds from its command to its end.
+        processor_seconds: processor time of all its processes, the launcher included.
+        megabytes: memory of all ranks; shared pages count once.
+        descriptors: largest number of open descriptors of a rank; None if it was not measured.
     """
 
     seconds: float
@@ -66,7 +66,7 @@ def measure(mpi: Path, native: StartNative, counts: Sequence[int], *, repeat: in
         A row for each program and number of ranks.
 
     Raises:
-        UsageError: a job failed, or there is no C compiler.
+        UsageError: a job failed, or no C compiler was found.
     """
     in_c = str(build.program_with_mpi("start.c", mpi))
     with tempfile.TemporaryDirectory() as folder:
@@ -105,7 +105,7 @@ def _run(name: str, ranks: int, argv: Sequence[str], variables: Mapping[str, str
     """Run a job to its end.
 
     Raises:
-        UsageError: it failed.
+        UsageError: the job failed.
     """
     if name == FIRST:
         shutil.rmtree(variables["GONDWANA_CACHE_DIR"], ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The program of a job that starts: it meets the others, says what its ranks take, and ends."""
+"""The program of a job that starts: it connects, prints the resources of its ranks, and ends."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 OURS, USED, STEPS, FIRST, MPI4PY = "ours", "ours, used", "ours, steps", "ours, first steps", "mpi4py"
-"""What a job may do: meet the others; use all that ranks have between them, too; do steps of README's program, with an
-empty cache or not; meet them by mpi4py alone."""
+"""Kinds of jobs: connect; use everything that ranks share, too; do steps of README's program, with an
+empty cache or not; connect by mpi4py alone."""
 
 
 def main(what: str) -> None:
-    """Do it, and have rank 0 print the sum of the memory and the most descriptors, as JSON. Collective."""
+    """Do a kind of job, and have rank 0 print the sum of the memory and the most descriptors, as JSON. Collective."""
     if what == MPI4PY:
         import numpy  # noqa: F401 - what every program with mpi4py imports
 

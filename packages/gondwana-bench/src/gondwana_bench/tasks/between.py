@@ -30,7 +30,7 @@ _SETTLE = 1e-3
 _PAUSE = 1e-3
 
 Part = Callable[[int], object]
-"""What one rank does in a number of round trips."""
+"""The work of one rank in a number of round trips."""
 
 
 def of_ranks() -> Iterator[Case]:
@@ -96,7 +96,7 @@ def _median_of(call: Callable[[], object]) -> Variant:
 
 
 def _turns(call: Callable[[], Callable[[], None]]) -> Variant:
-    """Return a variant of rank 0 from what returns a call that makes a round trip."""
+    """Return a variant of rank 0 from a function that returns a call that makes a round trip."""
 
     def variant(n: int) -> float:
         turn = call()
@@ -275,11 +275,11 @@ def _compiled_signals(signals: gw.Signal) -> Variant:
 
 
 def _asleep(notify: Callable[[], object], wait: Callable[[], float]) -> Variant:
-    """Return a variant of a median, which is that of a fixed number of times since the waiting rank must sleep first.
+    """Return a variant by the median of a fixed number of times, since the waiting rank must sleep first.
 
     Args:
-        notify: of rank 0.
-        wait: of rank 1; returns the seconds since the notification began.
+        notify: function of rank 0.
+        wait: function of rank 1; returns the seconds since the notification began.
     """
 
     def variant(n: int) -> float:
@@ -330,8 +330,8 @@ def _idleness(end: Callable[[], object], wait: Callable[[], object]) -> Variant:
     """Return a variant of the processor time that rank 1 takes while it waits, as a share.
 
     Args:
-        end: ends the wait; of rank 0.
-        wait: of rank 1.
+        end: function of rank 0 that ends the wait.
+        wait: function of rank 1.
     """
     processes = gw.world.allgather(os.getpid())
 

@@ -1,4 +1,4 @@
-"""The cases of one rank: what is timed of tasks and channels, and of their rivals."""
+"""The cases of one rank: operations of tasks and channels that are timed, and their rivals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Case:
     """One row of figures for each rival.
 
     Attributes:
-        name: of what is done once.
+        name: name of the operation.
         goal: microseconds that it may take; None: no goal.
         ours: performs it a number of times; returns the seconds.
         rivals: the same by other means, by name.

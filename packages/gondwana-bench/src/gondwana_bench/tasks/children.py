@@ -1,4 +1,4 @@
-"""Processes of multiprocessing that rank 0 starts, as rivals of what it does with rank 1."""
+"""Processes of multiprocessing that rank 0 starts, as rivals of its work with rank 1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _context = multiprocessing.get_context("spawn")
 
 
 def echo(there: Any, back: Any) -> None:
-    """Send back what comes, until that is None."""
+    """Send back each message until None comes."""
     while (item := there.get()) is not None:
         back.put(item)
 

@@ -58,7 +58,7 @@ def sample(
     """Time a case and its rivals in turns, by all ranks or by rank 0 while the others sleep. Collective over team.
 
     Args:
-        case: what to time.
+        case: the case.
         team: all ranks.
         repeat: rounds.
         discard: rounds before those that do not count.
@@ -94,14 +94,14 @@ def sample(
 
 
 def _worked() -> float:
-    """Seconds of processors that this process has taken, and those that it has started."""
+    """Processor time of this process and of its children [s]."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     alive = sum(processor_time(child.pid or 0) for child in multiprocessing.active_children())
     return time.process_time() + ended.ru_utime + ended.ru_stime + alive
 
 
 def rows(case: Case, samples: dict[str, list[float]], processor: dict[str, float]) -> list[Row]:
-    """Return the rows of a case from what `sample` returns. Local.
+    """Return the rows of a case from the results of `sample`. Local.
 
     The rates, `ours_per_s` and `rival_per_s`, are the harmonic means over the samples: all calls over all their time.
     """

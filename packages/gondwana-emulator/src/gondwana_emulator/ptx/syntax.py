@@ -79,7 +79,7 @@ class Instruction:
         operands: operands, the result first.
         guard: condition of its execution, None without one.
         line: number of its line in the text.
-        text: its text.
+        text: text of the instruction.
     """
 
     opcode: str
@@ -113,9 +113,9 @@ class Function:
 
     Attributes:
         name: name of the function.
-        entry: whether it is a kernel.
-        parameters: its parameters.
-        results: its results.
+        entry: whether the function is a kernel.
+        parameters: parameters of the function.
+        results: results of the function.
         variables: variables declared inside.
         body: instructions and labels in order.
         tables: lists of labels that indexed branches choose from.

@@ -224,7 +224,7 @@ class Borrowed(Segment):
         address: address of its start.
         nbytes: number of its bytes.
         device: number of the device that holds it.
-        readonly: whether it must not be written.
+        readonly: whether the memory must not be written.
         owner: object that keeps it allocated.
     """
 

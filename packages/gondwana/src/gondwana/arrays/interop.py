@@ -128,7 +128,7 @@ def _ask(data: Any, stream: int) -> Any:
         return data.__dlpack__(stream=stream)
 
 
-def _on_loan(elements: Elements, number: int, owner: object, domain: RectDomain | None) -> DeviceArray:
+def _on_loan(elements: Contents, number: int, owner: object, domain: RectDomain | None) -> DeviceArray:
     address, shape, strides, dtype, _, readonly = elements
     return DeviceArray(borrow(address, shape, strides, dtype, number, readonly=readonly, owner=owner), domain)
 
@@ -149,7 +149,7 @@ def _by_interface(data: Any, interface: dict[str, Any], domain: RectDomain | Non
     strides = interface.get("strides")
     strides = contiguous_strides(shape, dtype.itemsize) if strides is None else tuple(strides)
     address, readonly = interface["data"]
-    return _on_loan(Elements(address, shape, strides, dtype, (CUDA, one.number), readonly), one.number, data, domain)
+    return _on_loan(Contents(address, shape, strides, dtype, (CUDA, one.number), readonly), one.number, data, domain)
 
 
 def cuda_array_interface(array: DeviceArray) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def to_dlpack(
     one = opened(array.device)
     if stream != -1:
         one.record(one.compute).block(_LEGACY if stream is None else stream)
-    elements = Elements(array.address, array.shape, array.strides, array.dtype, here, array.readonly)
+    elements = Contents(array.address, array.shape, array.strides, array.dtype, here, array.readonly)
     return give(elements, array, version)
 
 
@@ -236,7 +236,7 @@ _NAMES: dict[_Form, bytes] = {_Managed: b"dltensor", _Versioned: b"dltensor_vers
 _USED: dict[_Form, bytes] = {_Managed: b"used_dltensor", _Versioned: b"used_dltensor_versioned"}
 
 
-class Elements(NamedTuple):
+class Contents(NamedTuple):
     """The contents of a capsule.
 
     Attributes:
@@ -276,7 +276,7 @@ _given: dict[int, _Given] = {}
 """Given objects by the address of the structure."""
 
 
-def give(elements: Elements, owner: object, version: tuple[int, int] | None) -> Any:
+def give(elements: Contents, owner: object, version: tuple[int, int] | None) -> Any:
     """Return a capsule. Local.
 
     Args:
@@ -311,7 +311,7 @@ def give(elements: Elements, owner: object, version: tuple[int, int] | None) -> 
     return capsule
 
 
-def take(capsule: Any) -> tuple[Elements, Loan]:
+def take(capsule: Any) -> tuple[Contents, Loan]:
     """Return the contents of a capsule, and the loan that keeps them alive. Local; the capsule is used up.
 
     Raises:
@@ -331,7 +331,7 @@ def take(capsule: Any) -> tuple[Elements, Loan]:
     return elements, Loan(address, managed.deleter)
 
 
-def _read(tensor: _Tensor, readonly: bool) -> Elements:
+def _read(tensor: _Tensor, readonly: bool) -> Contents:
     bits, kind = tensor.bits * tensor.lanes, _KINDS.get(tensor.code)
     if kind is None or tensor.lanes != 1 or bits % 8:
         raise UsageError(
@@ -345,7 +345,7 @@ def _read(tensor: _Tensor, readonly: bool) -> Elements:
     else:
         strides = contiguous_strides(shape, dtype.itemsize)
     address = (tensor.data or 0) + tensor.offset
-    return Elements(address, shape, strides, dtype, (tensor.device_type, tensor.device), readonly)
+    return Contents(address, shape, strides, dtype, (tensor.device_type, tensor.device), readonly)
 
 
 def _forget(address: int) -> None:

@@ -10,10 +10,10 @@ from gondwana.arrays.base import DomainArray
 from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.remote import RemoteArray
 from gondwana.domains import PointLike, RectDomain
-from gondwana.errors import UsageError
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.teams import Team, world
+from gondwana.teams.team import failing_together
 from gondwana.transfer.box import contiguous_strides, strided
 
 
@@ -111,17 +111,9 @@ def share(array: DomainArray | None, team: Team = world) -> list[Array | RemoteA
         >>> [block.domain.lo[0] for block in blocks] == [10 * rank for rank in range(gw.world.size)]
         True
     """
-    mine, problem = None, None
-    try:
+    mine: bytes | None = None
+    with failing_together(team):
         mine = None if array is None else pickle.dumps(array.reference())
-    except UsageError as error:
-        problem = error
-    team.agree(problem)
     given = team.allgather(mine)
-    arrays: list[Array | RemoteArray | None] = []
-    try:
-        arrays = [None if reference is None else pickle.loads(reference).array() for reference in given]
-    except UsageError as error:
-        problem = error
-    team.agree(problem)
-    return arrays
+    with failing_together(team):
+        return [None if reference is None else pickle.loads(reference).array() for reference in given]

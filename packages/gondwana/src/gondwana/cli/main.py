@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import shlex
 import signal
 import sys
 from typing import TYPE_CHECKING, Any, cast
@@ -55,7 +56,17 @@ def application(only: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    app.callback(help=HELP, no_args_is_help=True)(lambda: None)  # without it a single command would have no name
+
+    def show(asked: bool) -> None:
+        if asked:
+            from gondwana import __version__
+
+            print(f"gondwana {__version__}")
+            raise typer.Exit
+
+    version = typer.Option(False, "--version", callback=show, is_eager=True, help="Print the version and exit.")
+    # Without a callback a single command would have no name.
+    app.callback(help=HELP, no_args_is_help=True)(lambda version=version: None)
     for name in programs.commands() if only is None else (only,):
         command = _command(name)
         if isinstance(command, typer.Typer):
@@ -77,7 +88,7 @@ def _named() -> str | None:
     """Return the command that the command line names, None if that needs all of them, as the help does.
 
     Raises:
-        UsageError: the command is one of a package that is not installed.
+        UsageError: the command is one of a package that is not installed, or a program.
     """
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name in programs.commands():
@@ -85,6 +96,8 @@ def _named() -> str | None:
     lacking = programs.missing(name, programs.COMMANDS)
     if lacking is not None:
         raise UsageError(lacking)
+    if programs.is_program(name):
+        raise UsageError(f"{name} is a program: gondwana run {shlex.join(sys.argv[1:])}")
     return None
 
 

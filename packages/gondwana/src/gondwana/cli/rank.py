@@ -60,7 +60,7 @@ def place() -> None:
     """
     if os.environ.get(binding.VARIABLE):
         binding.apply(_threads())
-    report.record([report.own_seat()])
+    report.record([report.own_location()])
     if binding.bound() is None or not launcher.is_first():
         return
     if launcher.detect() is None:

@@ -18,6 +18,7 @@ from gondwana.gpu.driver import driver
 from gondwana.gpu.interface import CudaError, DeviceFacts, Driver
 from gondwana.runtime.watching.rollcall import name_ranks
 from gondwana.teams import world
+from gondwana.teams.team import failing_together
 
 _devices: dict[int, Device] = {}
 _opening = threading.Lock()
@@ -232,16 +233,12 @@ def own_number() -> int:
     Raises:
         UsageError: a rank has no device.
     """
-    error: Exception | None = None
     use = None
     node, place = world.node_index, world.node.rank
-    try:
+    with failing_together(world):
         number = place % driver().count()
         facts = driver().facts(number)
         use = Use(node, socket.gethostname(), number, facts.name, facts.uuid, facts.bus)
-    except (UsageError, CudaError) as problem:
-        error = problem
-    world.agree(error)
     uses: list[Use] = world.allgather(use)
     if world.rank == 0:
         print(f"gondwana: {describe(uses)}", file=sys.stderr, flush=True)

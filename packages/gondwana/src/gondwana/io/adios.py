@@ -315,7 +315,7 @@ class Description:
         type_name: ADIOS2's name of the element type.
         at: the indices of the steps of the dataset that have the variable.
         shapes: its global shape in each of them; () for one value and for local blocks.
-        local: whether it has blocks only, without a global shape.
+        local: whether the variable has blocks only, without a global shape.
         minimum: the least value as text; empty: unknown.
         maximum: the greatest value.
     """

@@ -21,6 +21,7 @@ from gondwana.io.layout import Arrays, block_of, cells_of, copy_cells, shape_of
 from gondwana.io.paths import claim
 from gondwana.io.staging import ALIGNMENT, Placed, Plan, StagedWriter, StagingFile, Step, window
 from gondwana.teams import Team
+from gondwana.teams.team import failing_together
 
 _TAG = 16_201
 
@@ -80,16 +81,12 @@ class AggregatedSink:
         self._buffers: list[StagingFile] = []
         self._remote = remote_ranks(team)
         self._placed, size = self._place(arrays)
-        error: Exception | None = None
-        try:
+        with failing_together(team):
             for _ in range(2 if background else 1):
                 self._buffers.append(StagingFile(size))
-        except Exception as problem:
-            error = problem
-        team.agree(error)
         # Memory of ranks of other nodes is not there for the writer to open.
         paths = team.gather([] if team.rank in self._remote else [buffer.path for buffer in self._buffers])
-        try:
+        with failing_together(team):
             if paths is not None:
                 variables = {name: (shape_of(array), array.dtype) for name, array in arrays.items()}
                 blocks = tuple(chain.from_iterable(self._placed.values()))
@@ -98,9 +95,6 @@ class AggregatedSink:
                 lock = claim(Path(path), empty=not keep, replace=replace)
                 plan = Plan(path, keep, operator, dict(attributes), variables, blocks, buffers, lock)
                 self._backend = BackgroundWriter(plan) if background else StagedWriter(plan)
-        except Exception as problem:
-            error = problem
-        team.agree(error)
 
     def write(self, step: int, arrays: Arrays, scalars: Mapping[str, int | float]) -> None:
         """Stage one step; the arrays may change once it returns. Collective over team."""
@@ -147,13 +141,9 @@ class AggregatedSink:
 
     def _on_rank_0(self, action: Callable[[Backend], None], **same: object) -> None:
         """Run an action on rank 0, and raise its error on all ranks, or that values differ. Collective over team."""
-        error: Exception | None = None
-        try:
+        with failing_together(self._team, "steps", same):
             if self._backend is not None:
                 action(self._backend)
-        except Exception as problem:
-            error = problem
-        self._team.expect_same("steps", error, **same)
 
     def _free_buffers(self) -> None:
         for buffer in self._buffers:

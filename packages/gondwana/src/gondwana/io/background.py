@@ -18,6 +18,7 @@ import sys
 import warnings
 import weakref
 from multiprocessing.connection import Connection
+from typing import Any
 
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.io.paths import DatasetError
@@ -38,15 +39,9 @@ class BackgroundWriter:
     """
 
     def __init__(self, plan: Plan) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            # -P: the user's directory may contain modules that hide others.
-            command = [sys.executable, "-P", "-c", _CHILD, str(theirs.fileno())]
-            descriptors = [theirs.fileno(), plan.lock]
-            # A group of its own: launchers that end a rank end its group.
-            self._process = subprocess.Popen(command, pass_fds=descriptors, stdin=subprocess.DEVNULL, process_group=0)
-            os.close(plan.lock)
-        self._pipe = Connection(ours.detach())
+        # A group of its own: launchers that end a rank end its group.
+        self._process, self._pipe = start_child(_CHILD, plan.lock, process_group=0)
+        os.close(plan.lock)
         self._path = plan.path
         self._pending = 0
         self._error: GondwanaError | None = None
@@ -99,6 +94,23 @@ class BackgroundWriter:
         code = self._process.wait()
         cause = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
         return DatasetError(f"the process that writes {self._path} ended with {cause}; the steps before are readable")
+
+
+def start_child(code: str, *passed: int, **settings: Any) -> tuple[subprocess.Popen[bytes], Connection]:
+    """Start a process of this Python without standard input; return it and a pipe to it. Local.
+
+    Args:
+        code: program of the process; its argument is the descriptor of the other end of the pipe.
+        passed: further descriptors for the process.
+        settings: further settings of `subprocess.Popen`.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        # -P: the user's directory may contain modules that hide others.
+        command = [sys.executable, "-P", "-c", code, str(theirs.fileno())]
+        given = [theirs.fileno(), *passed]
+        process = subprocess.Popen(command, pass_fds=given, stdin=subprocess.DEVNULL, **settings)
+    return process, Connection(ours.detach())
 
 
 def _end(process: subprocess.Popen[bytes], pipe: Connection) -> None:

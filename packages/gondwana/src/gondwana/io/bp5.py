@@ -35,7 +35,7 @@ class Index:
         steps: the number of complete steps.
         length: the bytes of the index that describe them; any further bytes are the beginning of another step.
         metadata: the bytes of ``md.0`` that belong to them.
-        data: for each data file the last place at which data begin or end, as far as the index has it.
+        data: last beginning or end of data in each data file, as far as the index has it.
     """
 
     active: bool

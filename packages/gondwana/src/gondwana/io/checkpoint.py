@@ -33,11 +33,12 @@ from gondwana.io.layout import (
     set_cells,
     shape_of,
 )
-from gondwana.io.paths import DatasetError, StrPath, check_output
+from gondwana.io.paths import DatasetError, StrPath, check_output, remove
 from gondwana.io.reservation import reserve as reserve
 from gondwana.io.writer import StepWriter
 from gondwana.runtime.tracing import traced
 from gondwana.teams import Team, world
+from gondwana.teams.team import failing_together
 
 _UNFINISHED = ".unfinished"
 
@@ -111,14 +112,12 @@ def save(
     check_arrays(arrays)
     with reserve(path, team=team):
         target = _write(Path(path).absolute(), arrays, step, described, team)
-        error: Exception | None = None
-        try:
-            if team.rank == 0:
-                for old in checkpoints(path)[keep:]:
-                    _remove(old)
-        except OSError as problem:
-            error = DatasetError(f"cannot remove the checkpoint {problem.filename}: {problem.strerror}")
-        team.agree(error)
+        with failing_together(team):
+            try:
+                for old in checkpoints(path)[keep:] if team.rank == 0 else ():
+                    remove(old)
+            except OSError as problem:
+                raise DatasetError(f"cannot remove the checkpoint {problem.filename}: {problem.strerror}") from None
     return target
 
 
@@ -126,14 +125,10 @@ def _write(common: Path, arrays: Arrays, step: int, attributes: Mapping[str, str
     """Write a checkpoint and return its path. Collective over team."""
     target = _name(common, step)
     unfinished = target.with_name(target.name + _UNFINISHED)
-    error: Exception | None = None
-    try:
+    with failing_together(team):
         if team.rank == 0:
             _sweep(common)
             check_output(unfinished, sum(array.domain.size * array.dtype.itemsize for array in arrays.values()))
-    except Exception as problem:
-        error = problem
-    team.agree(error)
     try:
         with StepWriter(unfinished, arrays, attributes=attributes, background=False, team=team) as out:
             out.write(step, arrays)
@@ -142,12 +137,12 @@ def _write(common: Path, arrays: Arrays, step: int, attributes: Mapping[str, str
         if team.rank == 0:
             shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    try:
-        if team.rank == 0:
-            _publish(unfinished, target)
-    except OSError as problem:
-        error = DatasetError(f"cannot finish the checkpoint {target}: {problem.strerror or problem}")
-    team.agree(error)
+    with failing_together(team):
+        try:
+            if team.rank == 0:
+                _publish(unfinished, target)
+        except OSError as problem:
+            raise DatasetError(f"cannot finish the checkpoint {target}: {problem.strerror or problem}") from None
     return target
 
 
@@ -181,19 +176,15 @@ def load(
     ours = json.loads(_as_json("settings", settings or {}))  # as the checkpoint's went through JSON
     check_global(arrays)
     found = _find(path, ours, team)
-    error: Exception | None = None
     if team.rank == 0:
         for reason in found.skipped:
             warnings.warn(f"{reason}: continuing from {found.path.name}", stacklevel=2)
-    try:
-        with Dataset(found.path) as data:
-            for name, array in arrays.items():
-                _check_fit(data, name, array, convert)
-            for name, array in arrays.items():
-                _fill(data, name, array, team.rank)
-    except Exception as problem:
-        error = problem
-    team.expect_same("restarts", error, arrays=labels_of(arrays), convert=convert)
+    same = {"arrays": labels_of(arrays), "convert": convert}
+    with failing_together(team, "restarts", same), Dataset(found.path) as data:
+        for name, array in arrays.items():
+            _check_fit(data, name, array, convert)
+        for name, array in arrays.items():
+            _fill(data, name, array, team.rank)
     return found
 
 
@@ -201,15 +192,11 @@ def _find(path: StrPath, settings: Mapping[str, Any], team: Team) -> Checkpoint:
     """Return the last checkpoint with undamaged data. Collective over team."""
     rejected: dict[Path, str] = {}
     while True:
-        error: Exception | None = None
         found: Checkpoint | None = None
-        try:
+        with failing_together(team):
             if team.rank == 0:
                 found = newest(path, rejected)
                 _check_settings(found, settings)
-        except Exception as problem:
-            error = problem
-        team.agree(error)
         candidate: Checkpoint = team.bcast(found)
         reason = _damage_of_data(candidate.path, team)
         if reason is None:
@@ -270,17 +257,13 @@ def _describe(path: Path, skipped: tuple[str, ...]) -> Checkpoint:
 
 def _damage_of_data(path: Path, team: Team) -> str | None:
     """Verify the data of a checkpoint, each rank a share, and return the damage, or None. Collective over team."""
-    error: Exception | None = None
     mine: str | None = None
-    try:
+    with failing_together(team):
         record = checksums.read(path)
         pieces = [piece for step in record.data().values() for piece in step] if record else []
         mine = next((reason for _, reason in checksums.differing(path, pieces[team.rank :: team.size])), None)
         if not pieces:
             mine = f"{checksums.NAME} does not have the checksums of its data"
-    except Exception as problem:
-        error = problem
-    team.agree(error)
     return next(filter(None, team.allgather(mine)), None)
 
 
@@ -288,15 +271,7 @@ def _sweep(common: Path) -> None:
     """Remove the files that killed saves have left."""
     if common.parent.is_dir():
         for entry in common.parent.glob(f"{glob.escape(common.stem)}.*{common.suffix}{_UNFINISHED}"):
-            _remove(entry)
-
-
-def _remove(path: Path) -> None:
-    """Remove a checkpoint, or anything with its name."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
+            remove(entry)
 
 
 def _publish(unfinished: Path, target: Path) -> None:
@@ -308,7 +283,7 @@ def _publish(unfinished: Path, target: Path) -> None:
         replaced = target.with_name(f"{target.stem}.old{target.suffix}{_UNFINISHED}")
         target.rename(replaced)
         unfinished.rename(target)
-        _remove(replaced)
+        remove(replaced)
     else:
         unfinished.rename(target)
     _sync(target.parent)

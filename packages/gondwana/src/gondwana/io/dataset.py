@@ -43,7 +43,7 @@ class Variable:
         maximum: the greatest value of all steps, or None.
         at: the indices of the steps of the dataset that have it.
         shapes: the global shape in each of these steps.
-        local: whether it has blocks only, without a global shape.
+        local: whether the variable has blocks only, without a global shape.
     """
 
     name: str

@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import resource
 import signal
-import socket
 import subprocess
-import sys
 import weakref
 from collections.abc import Sequence
 from math import prod
@@ -24,6 +22,7 @@ import numpy.typing as npt
 
 from gondwana.io import bp5
 from gondwana.io.adios import BPReader, Description, integers
+from gondwana.io.background import start_child
 from gondwana.io.paths import DatasetError
 
 _CHILD = "import sys; from gondwana.io.other_process import serve; serve(int(sys.argv[1]))"
@@ -42,13 +41,8 @@ class OtherProcessReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        ours, theirs = socket.socketpair()
-        with theirs:
-            # -P: the user's directory may contain modules that hide others.
-            command = [sys.executable, "-P", "-c", _CHILD, str(theirs.fileno())]
-            null = subprocess.DEVNULL
-            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=null, stdout=null, stderr=null)
-        self._pipe = Connection(ours.detach())
+        null = subprocess.DEVNULL
+        self._process, self._pipe = start_child(_CHILD, stdout=null, stderr=null)
         self._end = weakref.finalize(self, _end, self._process, self._pipe)
         self._ask(bp5.size(path, bp5.METADATA), path)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import time
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gondwana.errors import GondwanaError, UsageError
+from gondwana.runtime.files import lock_now
 
 StrPath = str | os.PathLike[str]
 
@@ -140,7 +140,7 @@ def lock(path: Path, opening: Callable[[], int], patience: float) -> int | None:
     deadline = time.monotonic() + patience
     while True:
         descriptor = opening()
-        while not (locked := _lock(descriptor)) and time.monotonic() < deadline:
+        while not (locked := lock_now(descriptor)) and time.monotonic() < deadline:
             time.sleep(0.02)
         # The former holder may have renamed or removed the opened file: then the name is another file's, or free.
         if locked and _is_at(path, descriptor):
@@ -172,22 +172,16 @@ def _empty(path: Path, replace: bool) -> None:
         raise _exists(path)
     # The index is removed last: if this is interrupted, the rest is still a dataset, and may be replaced.
     for entry in sorted(path.iterdir(), key=lambda entry: entry.name == _INDEX):
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
+        remove(entry)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link, or a directory with its contents. Local."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _exists(path: StrPath) -> UsageError:
     return UsageError(f"'{path}' exists: remove it or choose another name")
-
-
-def _lock(descriptor: int) -> bool:
-    """Return False if another process has the lock; on a file system without locks, True."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True

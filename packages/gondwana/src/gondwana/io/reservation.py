@@ -11,6 +11,7 @@ from pathlib import Path
 from gondwana.errors import UsageError
 from gondwana.io.paths import PATIENCE_S, DatasetError, StrPath, lock
 from gondwana.teams import Team, world
+from gondwana.teams.team import failing_together
 
 #: The names that this process has reserved.
 _reserved: set[Path] = set()
@@ -36,13 +37,9 @@ def reserve(path: StrPath, *, team: Team = world) -> Iterator[None]:
         ...     pass
     """
     with ExitStack() as held:
-        error: Exception | None = None
-        try:
+        with failing_together(team):
             if team.rank == 0:
                 held.enter_context(reserved_here(path, PATIENCE_S))
-        except Exception as problem:
-            error = problem
-        team.agree(error)
         yield
 
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -51,12 +50,6 @@ class StagingFile:
             os.close(self._descriptor)
             self._descriptor = -1
             self.bytes = np.empty(0, np.uint8)
-
-    def __enter__(self) -> StagingFile:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
 
 def map_bytes(descriptor: int, nbytes: int) -> npt.NDArray[np.uint8]:
@@ -124,9 +117,9 @@ class Plan:
         keep: number of existing steps to keep; None starts a new dataset.
         operator: a compression operator, or None.
         attributes: the dataset's attributes.
-        variables: of each variable, its global shape on disk (cells) and its element type.
+        variables: global shape on disk (cells) and element type of each variable.
         blocks: staging place of each rank's part; empty parts are left out.
-        buffers: for each buffer, the paths of its staging files by their index.
+        buffers: paths of the staging files of each buffer, by their index.
         lock: the descriptor of the dataset's lock, which the writing process inherits.
     """
 

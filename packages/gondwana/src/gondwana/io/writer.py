@@ -18,6 +18,7 @@ from gondwana.io.layout import Arrays, axes_of, block_of, cells_of, check_arrays
 from gondwana.io.paths import StrPath, check_output, has_steps
 from gondwana.runtime.tracing import traced
 from gondwana.teams import Team, world
+from gondwana.teams.team import failing_together
 
 
 class _Sink(Protocol):
@@ -126,10 +127,9 @@ class StepWriter:
         self._last: int | None = append_after
         replace = replace or append_after is not None
         self.path = Path(path).absolute()
-        error: Exception | None = None
         keep: int | None = None
         same: dict[str, object] = {"replace": replace, "operator": operator, "background": background}
-        try:
+        with failing_together(team, "datasets", same):
             check_arrays(arrays)
             self._kinds: dict[str, np.dtype[Any]] = {}
             same |= {"arrays": labels_of(arrays), "append_after": append_after}
@@ -139,9 +139,6 @@ class StepWriter:
             if team.rank == 0:
                 check_output(self.path, replace=replace)
                 keep = None if append_after is None else steps_to_keep(self.path, append_after)
-        except Exception as problem:
-            error = problem
-        team.expect_same("datasets", error, **same)
         keep, names = team.bcast((keep, list(arrays)))
         arrays = {name: arrays[name] for name in names}
         self._layout = _layout(arrays)

@@ -53,8 +53,8 @@ class Kernel:
 
     Attributes:
         operation: operation that folds its values; None without one.
-        interpreted: whether it runs in the interpreter if possible.
-        flushes: whether it treats subnormal numbers as zero.
+        interpreted: whether the kernel runs in the interpreter if possible.
+        flushes: whether the kernel treats subnormal numbers as zero.
     """
 
     def __init__(

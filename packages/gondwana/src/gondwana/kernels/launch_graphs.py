@@ -16,7 +16,7 @@ class Captured:
     """Captured launches: calling the object launches them again. Local; asynchronous on a device.
 
     Attributes:
-        on_device: whether it is a graph of a device; if not, a call calls the function.
+        on_device: whether the graph is one of a device; if not, a call calls the function.
     """
 
     def __init__(self, function: Callable[[], object], device: Device | None, graph: int) -> None:
@@ -53,7 +53,7 @@ def capture(function: Callable[[], object]) -> Captured:
         function: takes no arguments; its result is ignored. It is kept, so that the arrays it uses live on.
 
     Raises:
-        UsageError: it does something that cannot be replayed, or this rank uses several devices.
+        UsageError: the function does something that cannot be replayed, or this rank uses several devices.
 
     Example:
         >>> import gondwana as gw

@@ -22,7 +22,7 @@ class Variant:
         ndim: number of axes of the domain.
         order: order of the loops, which gives the innermost axis.
         dense: whether the boxes have stride one.
-        alike: for each array the first one with the same strides.
+        alike: for each array, the first array with the same strides.
         disjoint: whether written arrays overlap no other.
         operation: operation of a reduction, else None.
         contract: whether multiply-adds may be fused.

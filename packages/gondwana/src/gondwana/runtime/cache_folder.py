@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import functools
 import os
 import stat
@@ -21,7 +20,7 @@ from pathlib import Path
 import platformdirs
 
 from gondwana.runtime import launcher
-from gondwana.runtime.files import aside
+from gondwana.runtime.files import aside, lock_now, process_table
 
 PATIENCE = 10.0
 """Seconds without a sign of life after which the holder of a lock is no longer waited for."""
@@ -160,25 +159,18 @@ def _acquire(descriptor: int, lock: Path) -> bool:
 
 def _try_lock(descriptor: int) -> bool:
     """Take a lock and leave this process and its host in its file; return False if another process has it."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True  # this file system has no locks
-    with contextlib.suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()} {os.uname().nodename}".encode(), 0)
-    return True
+    taken = lock_now(descriptor)
+    if taken:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()} {os.uname().nodename}".encode(), 0)
+    return taken
 
 
 def _processor_time(process: str) -> int | None:
     """Return the ticks of processor time that a process of this host has used, None if it cannot be seen."""
-    try:
-        fields = Path(f"/proc/{int(process)}/stat").read_text().rpartition(")")[2].split()
-        return int(fields[11]) + int(fields[12])
-    except (OSError, ValueError):
-        return None
+    fields = process_table(process) if process.isdecimal() else []
+    return int(fields[11]) + int(fields[12]) if fields else None
 
 
 def _opened(folder: Path) -> Path:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
 from gondwana.runtime import launcher
+from gondwana.runtime.files import text_of
 from gondwana.runtime.placement import control_groups
 
 _LOCAL_RANKS = (
@@ -30,6 +31,17 @@ class _Host:
 
 
 _host = _Host()
+
+
+def machine() -> str:
+    """Return the identity of this start of the machine: the same in all of its containers, "" if hidden. Local.
+
+    Example:
+        >>> from gondwana.runtime import cores
+        >>> cores.machine() == cores.machine()
+        True
+    """
+    return text_of("/proc/sys/kernel/random/boot_id")
 
 
 def own() -> frozenset[int]:

@@ -309,11 +309,9 @@ def report_if_alone() -> None:
 def _report_unfinished() -> None:
     left_over = progress.unfinished()
     if left_over:
-        place = "" if _state.comm is None else f"[rank {_rank()} on {socket.gethostname()}] "
-        write_error(
-            f"{place}ends with {' and '.join(left_over)}: wait for their futures, or call gw.quiesce, before the "
-            "program ends\n"
-        )
+        ends = f"ends with {' and '.join(left_over)}"
+        text = f"{ends}: wait for their futures, or call gw.quiesce, before the program ends\n"
+        write_error(text if _state.comm is None else _prefixed(text))
 
 
 @tracing.traced("wait", "all ranks to finish")
@@ -350,9 +348,7 @@ def _end_for_main(error: BaseException) -> None:
 
 
 def _end_by_exit(status: int, reason: str) -> NoReturn:
-    write_error(
-        f"[rank {_rank()} on {socket.gethostname()}] exits with status {status}, but {reason}: ending the job\n"
-    )
+    report(f"exits with status {status}, but {reason}: ending the job")
     abort(status)
 
 

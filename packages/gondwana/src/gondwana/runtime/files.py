@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import stat
@@ -16,9 +17,25 @@ StrPath = str | os.PathLike[str]
 def text_of(path: StrPath, otherwise: str = "") -> str:
     """Return the stripped text of a file of the system, or `otherwise` if it cannot be read. Local."""
     try:
-        return Path(path).read_text().strip()
+        return Path(path).read_text(errors="replace").strip()
     except OSError:
         return otherwise
+
+
+def process_table(process: int | str = "self") -> list[str]:
+    """Return the fields of a process in /proc/PROCESS/stat from its state on; none if it cannot be seen. Local."""
+    return text_of(f"/proc/{process}/stat").rpartition(")")[2].split()
+
+
+def lock_now(descriptor: int) -> bool:
+    """Return False if another process has the lock of a file; on a file system without locks, True. Local."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 @contextlib.contextmanager

@@ -9,16 +9,14 @@ shell notes nothing.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from gondwana.inputs import whole_number
-from gondwana.runtime.files import text_of
+from gondwana.runtime.files import process_table, text_of
 
 NOTE = "GONDWANA_RANK_PROCESS"
 """Name of the variable with the process number of a rank and the identity of its job, for the rank's children."""
@@ -199,9 +197,8 @@ def name_of(process: int) -> str:
 
 def _parent_of(process: int) -> int:
     """Return the parent of a process, 0 if unknown."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-    return 0
+    fields = process_table(process)
+    return int(fields[1]) if fields else 0
 
 
 def on_one_host(environment: Mapping[str, str] = os.environ) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from gondwana.errors import GondwanaError, UsageError
@@ -33,8 +32,8 @@ class Channel(Generic[T]):
     """A queue of items between tasks of one thread. Local.
 
     `put` waits while the channel is full, `take` and `peek` while it is empty; other tasks run meanwhile. Items leave
-    in which they have come, and waiters are served in the order of waiting. With capacity 0 each
-    `put` waits until a `take` has its item.
+    in the order in which they have come, and waiters are served in the order of waiting. With capacity 0 each `put`
+    waits until a `take` has its item.
 
     After `close`, puts raise `ChannelClosed`; items in the channel can still be taken, then `take` raises it too, and
     iteration ends. As a context manager a channel is closed at the end. All its tasks belong to one thread.
@@ -192,9 +191,7 @@ class Channel(Generic[T]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

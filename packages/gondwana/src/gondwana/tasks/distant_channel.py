@@ -10,7 +10,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from gondwana.futures import Future, Promise
 from gondwana.runtime import progress
 from gondwana.runtime.shared_file import SharedFile
 from gondwana.tasks import item_rings, remote_channel
-from gondwana.tasks.channel import ChannelClosed
 from gondwana.tasks.remote_channel import RemoteChannel
 from gondwana.teams import world
 
@@ -48,14 +47,14 @@ class DistantChannel(RemoteChannel[T]):
         """Put an item; wait while the channel is full: see `RemoteChannel.put`."""
         what = "room in" if self.capacity else "a taker of an item of"
         if self._visit(PUT, timeout, what, *self._pack(item))[0] == item_rings.CLOSED:
-            self._refuse_put()
+            raise self._refused()
 
     def put_nowait(self, item: T) -> bool:
         """Put an item if that is possible at once; return whether it was: see `RemoteChannel.put_nowait`."""
         tag, data = self._pack(item)
         position, *_ = self._call(attend, PUT, _next_ticket(), False, tag, data).result()
         if position == item_rings.CLOSED:
-            self._refuse_put()
+            raise self._refused()
         accepted: bool = position != item_rings.NOT_NOW
         return accepted
 
@@ -113,12 +112,9 @@ class DistantChannel(RemoteChannel[T]):
     def _receive(self, answer: Answer) -> T:
         position, tag, data = answer
         if position == item_rings.CLOSED:
-            raise ChannelClosed(f"{self!r} is closed, and all items have been taken")
+            raise self._drained()
         item: T = self._items.unpack(tag, data)
         return item
-
-    def _refuse_put(self) -> NoReturn:
-        raise ChannelClosed(f"an item was put into {self!r}, which is closed")
 
     def _file(self) -> SharedFile | None:
         return None
@@ -222,7 +218,7 @@ class _Visitors:
 
     def serve(self) -> bool:
         """Attempt the visits that wait first; return whether any succeeded."""
-        served = self._serve(self.puts, item_rings.PUTTERS) | self._serve(self.takes, item_rings.TAKERS)
+        served = self._serve(self.puts, item_rings.RING.putters) | self._serve(self.takes, item_rings.RING.takers)
         if self.closing and not self.puts:
             self.channel.close()
             for promise in self.closing:
@@ -245,7 +241,7 @@ class _Visitors:
 
     def withdraw(self, ticket: Ticket) -> bool:
         """Withdraw a visit; return whether it had not succeeded."""
-        for line, sleepers in ((self.puts, item_rings.PUTTERS), (self.takes, item_rings.TAKERS)):
+        for line, sleepers in ((self.puts, item_rings.RING.putters), (self.takes, item_rings.RING.takers)):
             for waiting in line:
                 if waiting.ticket == ticket and waiting.visit.withdraw():
                     line.remove(waiting)

@@ -2,8 +2,8 @@
 
 Many put, many take, and each sees a producer's order. A ring has a slot for each item. The first word of a slot counts
 its steps, four for each position that it has had: free, published, withdrawn, taken. So a producer claims a position by
-one compare-and-swap of `TAIL`, a consumer by one of `HEAD`, and neither waits for slower others. Closing is a bit of
-`TAIL`: no item is published after it. A ring without capacity has a few slots all the same; there a producer waits
+one compare-and-swap of `tail`, a consumer by one of `head`, and neither waits for slower others. Closing is a bit of
+`tail`: no item is published after it. A ring without capacity has a few slots all the same; there a producer waits
 until its item is taken, or withdraws it. Addresses are integers; nothing here needs Numba.
 
 Any object becomes bytes by pickling; values of a dtype are stored as in memory. The bytes of an item that does not fit
@@ -22,7 +22,7 @@ import pickle
 import struct
 import threading
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,15 +33,59 @@ from gondwana.runtime import progress
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
 from gondwana.teams import world
 
-# Offsets in a ring, in bytes. Words that different ranks write are on different lines.
-CAPACITY, STRIDE, UNBUFFERED, HEAD, TAIL, TAKERS, PUTTERS, SLOTS = 0, 8, 16, 128, 256, 384, 448, 512
 
-# Offsets in a slot: the count of steps, the size and the tag of the item, its bytes.
-STEP, LENGTH, BYTES = 0, 8, 16
+class Ring(NamedTuple):
+    """Places of the words of a ring [bytes]; words that different ranks write are on different lines.
+
+    Attributes:
+        capacity: number of slots.
+        stride: bytes from a slot to the next.
+        unbuffered: 1 if a put ends when its item is taken, else 0.
+        head: position of the next item to take.
+        tail: twice the position of the next item to put; odd once the ring is closed.
+        takers: bits of the ranks that may sleep until an item comes.
+        putters: bits of the ranks that may sleep until a slot is free.
+        slots: the first slot.
+    """
+
+    capacity: int = 0
+    stride: int = 8
+    unbuffered: int = 16
+    head: int = 128
+    tail: int = 256
+    takers: int = 384
+    putters: int = 448
+    slots: int = 512
+
+
+class Slot(NamedTuple):
+    """Places in a slot [bytes]: the count of steps, the size and the tag of the item, its bytes."""
+
+    step: int = 0
+    length: int = 8
+    bytes: int = 16
+
+
+class Step(NamedTuple):
+    """Steps of a position, and their number."""
+
+    free: int = 0
+    published: int = 1
+    withdrawn: int = 2
+    taken: int = 3
+    all: int = 4
+
+
+class View(NamedTuple):
+    """Places in a process's view of a ring [bytes]: few arguments make a call from Python cheap."""
+
+    ring: int = 0
+    bells: int = 8
+    out: int = 16
+
+
+RING, SLOT, STEP, VIEW = Ring(), Slot(), Step(), View()
 SIZE_BITS = 32
-
-# Steps of a position.
-FREE, PUBLISHED, WITHDRAWN, TAKEN, STEPS = range(5)
 
 # Results of a function that has no position.
 NOT_NOW, CLOSED = -1, -2
@@ -90,9 +134,9 @@ class ItemRing:
 
     def __init__(self, capacity: int, largest: int, file: SharedFile | None = None) -> None:
         slots = capacity or _HANDOVERS
-        stride = -(-(BYTES + largest) // _LINE) * _LINE
-        nbytes = SLOTS + slots * stride
-        self.room = LENGTH + largest
+        stride = -(-(SLOT.bytes + largest) // _LINE) * _LINE
+        nbytes = RING.slots + slots * stride
+        self.room = SLOT.length + largest
         self.file = file
         try:
             self._memory = self._create(nbytes) if file is None else file.map(nbytes)
@@ -106,8 +150,8 @@ class ItemRing:
         words = np.frombuffer(self._memory, np.int64)
         self.address: int = words.ctypes.data
         if file is None:
-            words[[CAPACITY // 8, STRIDE // 8, UNBUFFERED // 8]] = slots, stride, capacity == 0
-            words[SLOTS // 8 :: stride // 8] = STEPS * np.arange(slots)
+            words[np.array(RING[:3]) // 8] = slots, stride, capacity == 0
+            words[RING.slots // 8 :: stride // 8] = STEP.all * np.arange(slots)
 
     def _create(self, nbytes: int) -> mmap.mmap:
         if mailbox.own().rings.near == 1:
@@ -140,9 +184,6 @@ class Operations:
         self.bells = rings.bells.ctypes.data
         self.bit = 1 << rings.place[world.rank] % BITS
 
-
-# Offsets in the view that a process has of a ring: few arguments make a call from Python cheap.
-RING, BELLS, OUT = 0, 8, 16
 
 BITS = 62
 """Bits of the words of sleeping ranks; ranks of a node with the same remainder share one."""

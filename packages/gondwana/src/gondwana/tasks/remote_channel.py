@@ -20,6 +20,7 @@ from gondwana.runtime.shared_file import SharedFile
 from gondwana.tasks import item_rings
 from gondwana.tasks.channel import ChannelClosed
 from gondwana.teams import Team, world
+from gondwana.teams.team import failing_together
 
 T = TypeVar("T")
 Key = tuple[int, int]
@@ -103,14 +104,10 @@ class RemoteChannel(Generic[T]):
         team.expect_same("channels", capacity=capacity, dtype=dtype, home=home)
         if not 0 <= home < team.size:
             raise UsageError(f"a channel at rank {home}: the ranks of {team.name} are 0 to {team.size - 1}")
-        problem: Exception | None = None
         channel: RemoteChannel[T] | None = None
-        if team.rank == home:
-            try:
+        with failing_together(team):
+            if team.rank == home:
                 channel = cls(capacity, dtype)
-            except Exception as error:
-                problem = error
-        team.agree(problem)
         found: RemoteChannel[T] = team.bcast(channel, home)
         return found
 
@@ -130,10 +127,10 @@ class RemoteChannel(Generic[T]):
         self._few = min(self._spins, _FEW)
         self._view = np.array([ring.address, code.bells, *[0] * -(-ring.room // 8)], np.int64)
         self._view_at: int = self._view.ctypes.data
-        self._buffer = self._view[item_rings.OUT // 8 :]
-        self._word, self._payload = self._buffer.data, self._buffer.data.cast("B")[item_rings.LENGTH :]
+        self._buffer = self._view[item_rings.VIEW.out // 8 :]
+        self._word, self._payload = self._buffer.data, self._buffer.data.cast("B")[item_rings.SLOT.length :]
         self._taking = threading.Lock()
-        self._waiting = {item_rings.TAKERS: 0, item_rings.PUTTERS: 0}
+        self._waiting = {item_rings.RING.takers: 0, item_rings.RING.putters: 0}
 
     # -- putting -------------------------------------------------------------------------------------------------
 
@@ -171,9 +168,9 @@ class RemoteChannel(Generic[T]):
             ChannelClosed: the channel is closed.
             TypeError: as for `put`.
         """
-        if self.capacity == 0 and not item_rings.word_at(self._at + item_rings.TAKERS):
+        if self.capacity == 0 and not item_rings.word_at(self._at + item_rings.RING.takers):
             if self.closed:
-                raise ChannelClosed(f"an item was put into {self!r}, which is closed")
+                raise self._refused()
             return False
         try:
             self.put(item, _AT_ONCE if self.capacity == 0 else 0.0)
@@ -191,9 +188,9 @@ class RemoteChannel(Generic[T]):
                 def again(polls: int, bit: int) -> int:
                     return int(code.push_soon(at, where, word, bells, polls, bit))
 
-                position = self._wait(again, item_rings.PUTTERS, "room in", timeout, self._spins)
+                position = self._wait(again, item_rings.RING.putters, "room in", timeout, self._spins)
             if position == item_rings.CLOSED:
-                raise ChannelClosed(f"an item was put into {self!r}, which is closed")
+                raise self._refused()
             if self.capacity == 0:
                 self._await_taker(position, timeout)
         except BaseException:
@@ -208,7 +205,7 @@ class RemoteChannel(Generic[T]):
             return item_rings.NOT_NOW if code.taken_soon(at, position, polls, bit) == 0 else position
 
         try:
-            self._wait(is_taken, item_rings.PUTTERS, "a taker of an item of", timeout, self._spins)
+            self._wait(is_taken, item_rings.RING.putters, "a taker of an item of", timeout, self._spins)
         except BaseException:
             if code.withdraw(at, position):
                 raise
@@ -262,9 +259,8 @@ class RemoteChannel(Generic[T]):
         def again(polls: int, bit: int) -> int:
             return int(code.pull_soon(at, out, bells, polls, bit))
 
-        if (
-            self._wait(again, item_rings.TAKERS, "an item of", timeout, self._few) == item_rings.CLOSED
-        ):  # `take` has polled
+        patience = self._few  # `take` has polled
+        if self._wait(again, item_rings.RING.takers, "an item of", timeout, patience) == item_rings.CLOSED:
             raise self._drained()
         item: T = self._items.unpack(*self._bytes_of(buffer, True))
         return item
@@ -283,13 +279,13 @@ class RemoteChannel(Generic[T]):
         while True:
             position = again(1, 0)
             if position == item_rings.NOT_NOW:
-                position = self._wait(again, item_rings.TAKERS, "an item of", timeout, self._few)
+                position = self._wait(again, item_rings.RING.takers, "an item of", timeout, self._few)
             if position == item_rings.CLOSED:
                 raise self._drained()
             found = self._bytes_of(buffer, False)
             if (
                 not buffer[0] >> item_rings.SIZE_BITS & item_rings.OUTSIDE
-                or item_rings.word_at(at + item_rings.HEAD) == position
+                or item_rings.word_at(at + item_rings.RING.head) == position
             ):
                 item: T = self._items.unpack(*found)
                 return item
@@ -310,11 +306,8 @@ class RemoteChannel(Generic[T]):
             buffer: word of the item, and the contents of the slot.
             taken: whether the item was taken, so that no other rank reads it: its memory is freed.
         """
-        word = int(buffer[0])
-        tag, data = (
-            word >> item_rings.SIZE_BITS,
-            bytearray(buffer.data.cast("B")[item_rings.LENGTH : item_rings.LENGTH + (word & _SIZE)]),
-        )
+        word, payload = int(buffer[0]), buffer.data.cast("B")[item_rings.SLOT.length :]
+        tag, data = word >> item_rings.SIZE_BITS, bytearray(payload[: word & _SIZE])
         if not tag & item_rings.OUTSIDE:
             return tag, data
         where, data = data, item_rings.read_outside(data)
@@ -336,17 +329,20 @@ class RemoteChannel(Generic[T]):
     @property
     def closed(self) -> bool:
         """Whether it is closed; it may still contain items. Local; between nodes it asks the home rank."""
-        return item_rings.word_at(self._at + item_rings.TAIL) & 1 == 1
+        return item_rings.word_at(self._at + item_rings.RING.tail) & 1 == 1
 
     def __len__(self) -> int:
         """Return the present number of items. Local; between nodes it asks the home rank."""
         if self.capacity == 0:
             return 0
-        taken = item_rings.word_at(self._at + item_rings.HEAD)
-        return max(0, (item_rings.word_at(self._at + item_rings.TAIL) >> 1) - taken)
+        taken = item_rings.word_at(self._at + item_rings.RING.head)
+        return max(0, (item_rings.word_at(self._at + item_rings.RING.tail) >> 1) - taken)
 
     def __bool__(self) -> bool:
         return True
+
+    def _refused(self) -> ChannelClosed:
+        return ChannelClosed(f"an item was put into {self!r}, which is closed")
 
     def _drained(self) -> ChannelClosed:
         _forget_drained()

@@ -15,7 +15,7 @@ from gondwana.compiler.types.handle_types import advise, family_type, handle_wor
 from gondwana.compiler.types.records import DTYPES
 from gondwana.compiler.types.unpack import scalar_type
 from gondwana.tasks import item_rings_native as native
-from gondwana.tasks.item_rings import BYTES, CLOSED, LENGTH, NOT_NOW, PUBLISHED, SIMPLE, SIZE_BITS, STEPS
+from gondwana.tasks.item_rings import CLOSED, NOT_NOW, SIMPLE, SIZE_BITS, SLOT, STEP
 
 _RING, _BELLS = 0, 1
 _SPINS = 200
@@ -74,7 +74,7 @@ def _number(channel: Any) -> Any:
 @inlined
 def _await_taker(ring: int, position: int) -> None:
     polls = 0
-    while load_acquire(native.slot_of(ring, position)) - STEPS * position == PUBLISHED:
+    while load_acquire(native.slot_of(ring, position)) - STEP.all * position == STEP.published:
         _relax(polls)
         polls += 1
 
@@ -98,8 +98,8 @@ def _put(channel: Any, item: Any) -> Any:
         if position == CLOSED:
             raise RuntimeError("an item was put into a channel that is closed")
         slot = native.slot_of(ring, position)
-        store_release(slot + LENGTH, word)
-        _store(slot + BYTES, kind(item))
+        store_release(slot + SLOT.length, word)
+        _store(slot + SLOT.bytes, kind(item))
         native.publish(ring, position, handle_word(channel, _BELLS))
         if unbuffered:
             _await_taker(ring, position)
@@ -121,7 +121,7 @@ def _take(channel: Any) -> Any:
             position = native.obtain(ring, bells)
         if position == CLOSED:
             raise RuntimeError("take from a channel that is closed, and all of whose items have been taken")
-        item = _load(native.slot_of(ring, position) + BYTES, kind(0))
+        item = _load(native.slot_of(ring, position) + SLOT.bytes, kind(0))
         native.release(ring, position, bells)
         return item
 

@@ -163,7 +163,7 @@ class Home:
             seconds: time limit; None: no limit.
 
         Raises:
-            TimeoutError: it has not been woken after that time.
+            TimeoutError: it was not woken within that time.
         """
         if seconds is None:
             self.pause(me)

@@ -1,4 +1,4 @@
-"""How the blocking collectives of a team wait: with user-level progress, since a late rank may need this one first."""
+"""Waiting of a team's blocking collectives: with user-level progress, since a late rank may need this one first."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def folds(ranks: int, nbytes: int, share_memory: bool) -> bool:
 class Quick(Protocol):
     """Collectives of few bytes without the requests of mpi4py.
 
-    Each of them returns False, and does nothing, if it is left to others; perhaps not the same on all ranks.
+    Each of them returns False, and does nothing, if it leaves the work to others; perhaps not the same on all ranks.
     """
 
     def fill(self, buffer: np.ndarray[Any, Any], root: int) -> bool:
-        """Fill an array with that of ``root``. Collective over team. Blocking."""
+        """Broadcast the array of ``root``. Collective over team. Blocking."""
 
     def combine(self, send: Any, recv: Any, op: Op) -> bool:
         """Combine arrays by elements. Collective over team. Blocking."""
 
 
 class OnNode(Quick, Protocol):
-    """What a team has whose ranks are all on one node: collectives of few bytes without MPI.
+    """Collectives of few bytes without MPI, for a team whose ranks are all on one node.
 
     Attributes:
         address: address of the memory that its ranks share, for compiled code.
@@ -66,17 +66,17 @@ class OnNode(Quick, Protocol):
         """Wait until all ranks have come. Collective over team. Blocking; user-level progress."""
 
     def bcast(self, buffer: np.ndarray[Any, Any], root: int) -> None:
-        """Fill a contiguous buffer that fits with that of ``root``. Collective over team. Blocking."""
+        """Broadcast a contiguous buffer of ``root`` that fits. Collective over team. Blocking."""
 
     def fold(self, send: np.ndarray[Any, Any], recv: np.ndarray[Any, Any] | None, op: Op) -> None:
-        """Combine contiguous buffers in the order of the ranks where there is a `recv`. Collective. Blocking."""
+        """Combine contiguous buffers in the order of the ranks, on ranks with a `recv`. Collective. Blocking."""
 
     def bring(self, data: bytes, root: int | None) -> tuple[Sequence[bytes], list[int] | None]:
         """Return the bytes of a root or of all ranks, and their lengths if those are not all. Collective. Blocking."""
 
 
 class BetweenNodes(Quick, Protocol):
-    """What a team has whose ranks share no memory: MPI's collectives of few bytes by machine code."""
+    """MPI's collectives of few bytes by machine code, for a team whose ranks share no memory."""
 
     def barrier(self) -> bool:
         """Wait until all ranks have come, or return False. Collective over team. Blocking; user-level progress."""
@@ -87,7 +87,7 @@ class BetweenNodes(Quick, Protocol):
 
 @each_method("collective")
 class Blocking:
-    """The barrier, and what all blocking collectives of a team have in common."""
+    """The barrier, and the common parts of all blocking collectives of a team."""
 
     comm: mpi.Communicator
     rank: int
@@ -110,7 +110,7 @@ class Blocking:
             self._arrive("a barrier")
 
     def _arrive(self, what: str = "a collective") -> None:
-        """Wait while making progress until all ranks arrive: a late one may need this rank, and MPI serves none."""
+        """Wait until all ranks arrive, with progress: a late rank may need this one, and MPI serves no calls."""
         if self.on_node is not None:
             self.on_node.barrier()
         elif self.between_nodes is None or not self.between_nodes.barrier():
@@ -118,12 +118,12 @@ class Blocking:
             complete(self.comm.Ibarrier(), what)
 
     def _perform(self, collective: str, nbytes: int, *arguments: Any) -> None:
-        """Perform a collective of MPI, which serves the others until all that it needs of them is there. Blocking.
+        """Perform a collective of MPI, and serve other ranks until it has all that it needs of them. Blocking.
 
         Args:
             collective: the name of its blocking form.
-            nbytes: that one rank contributes; the same on all ranks.
-            *arguments: for both forms.
+            nbytes: bytes of one rank's contribution, the same on all ranks.
+            *arguments: arguments of both forms.
         """
         if nbytes > SHORT or self.on_node is not None or mpi.is_serial(self.comm):
             self._arrive()

@@ -1,9 +1,9 @@
 """Arguments of the upper-case operations of a team: contiguous memory behind the buffer protocol, in C's order.
 
 Elements are sent and combined in the order of their indices, the last one fastest, so that ranks need not agree on a
-memory order. Where a buffer is one thing, memory in C's order takes the place of another: see `staged`. For buffers on
-devices host memory is sent, received or combined, since MPI is never given device memory; what finds such buffers, and
-copies, stands above teams.
+memory order. A whole buffer in another order is replaced by memory in C's order: see `staged`. A buffer on a device is
+replaced by host memory, which is sent, received or combined, since MPI never gets device memory; a room above teams
+finds such buffers and copies them.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Staging(Protocol):
     """Host memory that takes the place of a buffer.
 
     Attributes:
-        memory: of the shape and dtype of the buffer, contiguous.
+        memory: host memory with the shape and dtype of the buffer, contiguous.
         readonly: whether the buffer must not be written.
     """
 
@@ -120,8 +120,8 @@ class _InOrder:
     """Memory in C's order that takes the place of an array in another.
 
     Args:
-        array: contiguous.
-        staging: whose memory the array is, if it stands for a buffer on a device.
+        array: contiguous memory.
+        staging: owner of the memory, if it stands for a buffer on a device.
     """
 
     def __init__(self, array: np.ndarray[Any, Any], staging: Staging | None = None) -> None:
@@ -146,7 +146,7 @@ def _at_once() -> bool:
 
 
 class Staged(np.ndarray[Any, Any]):
-    """Memory in place of a buffer, and views of it: what MPI is given."""
+    """Memory that MPI gets in place of a buffer, and views of it."""
 
     staging: Staging | None = None
 
@@ -155,7 +155,7 @@ class Staged(np.ndarray[Any, Any]):
 
 
 _ON_HOST = frozenset((np.ndarray, Staged, InPlace, type(None), int, float, bool, bytearray, memoryview))
-"""Types of which there is no need to ask whether they lie on a device."""
+"""Types of objects that never lie on a device."""
 
 _FIND = "gondwana.arrays.device_buffers:staging_of"
 """The function that returns host memory for a buffer on a device, None for other objects."""
@@ -167,7 +167,7 @@ def staged(buffer: Buffer, *, load: bool = True, whole: bool = True) -> Buffer:
     Other objects are returned unchanged; among them arrays with gaps, which `as_buffer` refuses.
 
     Args:
-        buffer: as a collective is given it.
+        buffer: argument of a collective.
         load: whether its contents are needed.
         whole: whether the buffer is one thing. One that consists of parts of the ranks keeps its order: along which
             axis they would be parts is not known, so `as_buffer` refuses it.
@@ -183,7 +183,7 @@ def staged(buffer: Buffer, *, load: bool = True, whole: bool = True) -> Buffer:
 def in_order(buffer: Buffer) -> Buffer:
     """Return a copy in C's order in place of an array in Fortran's; other objects unchanged. Local.
 
-    What is received in its place comes to the array by `deliver` or `delivering`.
+    Data that are received in it are copied to the array by `deliver` or `delivering`.
     """
     staging = _in_order(buffer, None)
     return buffer if staging is None else _standing_in(staging, load=True)
@@ -210,10 +210,10 @@ def staged_parts(given: VectorBuffer | None) -> Any:
 
 
 def deliver(message: Any) -> None:
-    """Copy what was received in place of a buffer to that. Blocking; user-level progress.
+    """Copy data that were received in place of a buffer to the buffer. Blocking; user-level progress.
 
     Args:
-        message: what MPI was given; None if nothing was received.
+        message: the memory that MPI got; None if nothing was received.
     """
     staging = _staging_of(message)
     if staging is not None:

@@ -45,7 +45,7 @@ _GATHERING = {"Reduce": "Igather", "Allreduce": "Iallgather", "Reduce_scatter_bl
 """MPI's collectives that bring the contributions to reductions where they are combined."""
 
 _UNKNOWN = 0
-"""Stands for the bytes of a rank where the ranks do not know each other's, so that all must take the same way."""
+"""Number of bytes if the ranks do not know those of each other, so that all must take the same way."""
 
 
 @each_method("collective")
@@ -54,7 +54,7 @@ class Collectives(ObjectCollectives):
 
     Objects travel by pickling; arrays are refused there. Buffers are contiguous arrays, or anything with the buffer
     protocol; both sides must have the same dtype and sizes that fit, which is checked before anything is sent. They may
-    share memory: what is received is that of buffers which do not.
+    share memory: the result is the same as for buffers that do not.
 
     Reductions combine integers and real numbers, and add complex ones, in the order of the ranks, so that all spellings
     of a sum give the same bits in every run: of up to 64 KiB a rank and 384 KiB in all, on one node and from up to 16
@@ -64,11 +64,11 @@ class Collectives(ObjectCollectives):
     ranks need not agree on one. An array in Fortran's order is copied before or after. One that consists of parts for
     or from the ranks is refused in that order: its transpose has the same memory in C's.
 
-    A buffer may also be an array in the memory of a device of this rank: a `gw.DeviceArray`, what `gw.array_at` gives,
+    A buffer may also be an array in the memory of a device of this rank: a `gw.DeviceArray`, a view by `gw.array_at`,
     or an array of another library on a GPU (DLPack, ``__cuda_array_interface__``). Host memory of the same size takes
-    its place, since MPI is never given device memory; so results have the same bits as those of arrays on the host.
-    What is sent is what the kernels leave that this rank has launched before. The copy to the device is part of the
-    operation. Non-blocking operations wait until what they send is on the host.
+    its place, since MPI never gets device memory; so results have the same bits as those of arrays on the host. All
+    kernels that this rank has launched before have their effect on the data sent. The copy to the device is part of the
+    operation. Non-blocking operations wait until the data to send are on the host.
 
     Blocking operations make user-level progress while they wait, so that ranks which are late can still call remote
     procedures here; in callbacks they raise ProgressError. They wait for what they need and no longer: as in MPI, only
@@ -78,7 +78,7 @@ class Collectives(ObjectCollectives):
     # -- buffers, blocking ---------------------------------------------------------------------------------------
 
     def Bcast(self, buf: Buffer, root: int = 0) -> None:
-        """Fill ``buf`` on every rank with that of ``root``. Collective over team. Blocking."""
+        """Broadcast ``buf`` of ``root`` to every rank. Collective over team. Blocking."""
         on_node, direct = self.on_node, self.on_node or self.between_nodes
         if direct is not None and type(buf) is ndarray and direct.fill(buf, root):
             return
@@ -108,7 +108,7 @@ class Collectives(ObjectCollectives):
         """Combine all ``sendbuf`` element by element in every ``recvbuf``. Collective over team. Blocking.
 
         Args:
-            sendbuf: this rank's contribution, or ``IN_PLACE``: it lies in ``recvbuf``.
+            sendbuf: this rank's contribution; ``IN_PLACE``: that in ``recvbuf``.
             recvbuf: room for as many elements.
             op: the operation: ``gw.MAX``, ``"max"`` or mpi4py's ``MPI.MAX``.
         """
@@ -126,7 +126,7 @@ class Collectives(ObjectCollectives):
         Blocking.
 
         Args:
-            sendbuf: this rank's contribution, one equal part for every rank; or ``IN_PLACE``: it lies in ``recvbuf``.
+            sendbuf: this rank's contribution, one equal part for every rank; ``IN_PLACE``: that in ``recvbuf``.
             recvbuf: room for one part; with ``IN_PLACE`` the whole contribution, whose first part becomes the result.
             op: the operation: ``gw.MAX``, ``"max"`` or mpi4py's ``MPI.MAX``.
 
@@ -349,7 +349,7 @@ class Collectives(ObjectCollectives):
     def _reduction(
         self, call: str, op: Operation, sendbuf: Any, recvbuf: Any, *, divided: bool = False
     ) -> tuple[Any, Any, Any]:
-        """Both buffers, of which the one that is sent may consist of a part for every rank, and the operation."""
+        """Both buffers, of which the first may consist of a part for every rank, and the operation."""
         in_place = is_in_place(sendbuf)
         sendbuf = staged(sendbuf, whole=not divided)
         recvbuf = staged(recvbuf, load=in_place, whole=not (divided and in_place))
@@ -427,7 +427,7 @@ class Collectives(ObjectCollectives):
 
 
 def _apart(send: Any, recv: Any) -> Any:
-    """Return what is sent, or a copy of it if what is received comes into the same memory."""
+    """Return the send buffer, or a copy of it if it shares memory with the receive buffer."""
     if isinstance(send, np.ndarray) and isinstance(recv, np.ndarray) and np.may_share_memory(send, recv):
         return send.copy()
     return send

@@ -27,11 +27,11 @@ def _buffer_route(_: object, team: Any, buf: Buffer, dest: int, tag: int = 0) ->
 
 
 class Envelope(NamedTuple):
-    """What is known of a message before it is received.
+    """The description of a message that has not been received.
 
     Attributes:
         source: the rank that sent it.
-        tag: with which it was sent.
+        tag: tag of the message.
         nbytes: its length in bytes.
     """
 
@@ -41,13 +41,13 @@ class Envelope(NamedTuple):
 
 
 DONE = 0
-"""What machine code returns of a message that is complete."""
+"""Result of machine code for a message that is complete."""
 UNFIT = -(2**41)
-"""What machine code returns of an array or a rank that it leaves to mpi4py."""
+"""Result of machine code for an array or a rank that it leaves to mpi4py."""
 NOT_YET = -(2**42)
-"""What machine code returns if no message has come."""
+"""Result of machine code if no message has come."""
 ANY = -(2**40)
-"""What machine code is given as the rank to receive from where any will do."""
+"""Rank for machine code that receives from any rank."""
 
 
 Start: TypeAlias = Callable[[int, int, int, Any], Any]
@@ -55,18 +55,18 @@ Start: TypeAlias = Callable[[int, int, int, Any], Any]
 
 
 class Direct(Protocol):
-    """What a team of MPI ranks has: blocking messages by machine code.
+    """Blocking messages of a team of MPI ranks by machine code.
 
     Attributes:
-        block: the address of what machine code needs to know of the team.
-        any_tag: the tag to receive with where any will do.
+        block: address of the description of the team for machine code.
+        any_tag: tag for receiving any message.
         send: takes the block, the address of an array (its `id`), a rank and a tag; returns `DONE` if the message has
-            been sent, else what `finish` takes.
+            been sent, else an argument for `finish`.
         receive: the same.
         send_object: takes the block, a rank, a tag and bytes; returns the same as `send`.
         receive_object: takes the block, a rank, a tag and None; returns bytes, None if mpi4py must receive them, or
-            what `await_object` takes.
-        start: the same as `receive` for one that is not waited for: what it returns is for `finish` unless `UNFIT`.
+            an argument for `await_object`.
+        start: starts to receive, with the arguments of `receive`; returns an argument for `finish`, or `UNFIT`.
     """
 
     block: int
@@ -176,12 +176,12 @@ class Messages:
         Ranks that send around a ring, or exchange in pairs, do not wait for each other's receive.
 
         Args:
-            sendbuf: what is sent; shares no memory with ``recvbuf``.
+            sendbuf: the data to send; share no memory with ``recvbuf``.
             dest: the rank that receives it.
-            sendtag: its tag.
+            sendtag: tag of the sent message.
             recvbuf: room for the message that is received.
             source: the rank that sends it, None for any.
-            recvtag: its tag, None for any.
+            recvtag: tag of the received message, None for any.
 
         Example:
             >>> import gondwana as gw, numpy as np

@@ -50,7 +50,7 @@ ON_ONE_HOST = {
 """Further ones for jobs on one host."""
 
 _FABRICS = tuple(Path("/sys/class", name) for name in ("infiniband", "cxi", "cxi_user", "hfi1", "bxi"))
-"""Where Linux lists the devices of such networks: Ethernet with RDMA, EFA and Omni-Path are under infiniband."""
+"""Linux's folders of the devices of such networks: Ethernet with RDMA, EFA and Omni-Path are under infiniband."""
 
 _REMEDY = "Use `gondwana run -n {size} ...`, which picks the launcher that fits mpi4py; `gondwana doctor` explains."
 
@@ -149,7 +149,7 @@ def unlink_segments(world: object) -> None:
     """Remove the names of MPI's files in memory below `srun`, which leaves those of killed ranks behind. Local.
 
     Args:
-        world: its ranks have started MPI, so that those of this host have opened each other's files.
+        world: the team whose ranks have started MPI, so that those of this host have opened each other's files.
     """
     launch = launcher.detect()
     if launch is not None and launch.launcher == "srun":
@@ -173,7 +173,7 @@ def in_place(comm: Communicator) -> Any:
 
 
 def reduction(comm: Communicator, dtype: np.dtype[Any], op: Operation) -> Any:
-    """Return what combines elements of a dtype on ``comm``: of an ``Op`` MPI's operation, or the user's own. Local.
+    """Return the operation on elements of a dtype on ``comm``: MPI's for an ``Op``, or the user's own. Local.
 
     Raises:
         UsageError: the operation is not possible.
@@ -185,7 +185,7 @@ def reduction(comm: Communicator, dtype: np.dtype[Any], op: Operation) -> Any:
 def operation(dtype: str, op: Op) -> Any:
     """Return the MPI operation that combines elements of a dtype, given by its character. Local; MPI must run.
 
-    MPI leaves open what the largest of real numbers is if one of them is no number. That is NumPy's, too.
+    MPI leaves the maximum open if one of the numbers is NaN. With this operation it is NaN, as in NumPy.
 
     Raises:
         UsageError: the operation is not possible.
@@ -243,8 +243,8 @@ def flat(comm: Communicator, array: np.ndarray[Any, Any], counts: list[int] | No
     """Return the argument that describes elements of any dtype to a collective of parts of any length. Local.
 
     Args:
-        comm: what the argument is for.
-        array: contiguous.
+        comm: communicator of the collective.
+        array: contiguous memory.
         counts: elements of each rank's part; None: all are one part.
     """
     dtype = array.dtype
@@ -262,7 +262,7 @@ def _octets(size: int) -> Any:
 
 
 def pickler(comm: Communicator) -> Any:
-    """Return what has `dumps` and `loads` for objects that travel on ``comm``: mpi4py's, which users may set. Local."""
+    """Return an object with `dumps` and `loads` for messages on ``comm``: mpi4py's, which users may set. Local."""
     return pickle if is_serial(comm) else module().pickle
 
 

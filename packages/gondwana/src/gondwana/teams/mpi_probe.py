@@ -1,4 +1,4 @@
-"""Which MPI library mpi4py uses.
+"""The MPI library of mpi4py.
 
 It is also a program that answers in JSON, for launchers: it imports nothing else of this package, so that asking takes
 less time than starting a rank.

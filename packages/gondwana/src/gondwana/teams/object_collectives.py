@@ -1,7 +1,7 @@
 """The collective operations of a team on Python objects, which travel pickled.
 
-The first message of an object says how long its pickle is, and has as much of that as there is room for: 8 KiB in the
-memory of a node, else 504 bytes. So one step is enough for most objects, where mpi4py sends the lengths first and then
+The first message of an object has the length of its pickle, and as many bytes of that as fit: 8 KiB in the memory of a
+node, else 504 bytes. So one step is enough for most objects, where mpi4py sends the lengths first and then
 the pickles. Ranks that have the first messages of all have all entered the collective: MPI's blocking form, which
 serves nobody, may bring longer ones.
 """
@@ -144,16 +144,16 @@ class ObjectCollectives(Blocking):
 
     @functools.cached_property
     def _is_large(self) -> bool:
-        """Whether every rank would read far more, if it got the pickles of all, than MPI's trees bring it."""
+        """Whether gathering the pickles of all would bring every rank far more bytes than MPI's trees do."""
         return self.on_node is None and self.size > MOST_FOLDING
 
     def _by_mpi(self, collective: str, *arguments: Any) -> Any:
-        """Let mpi4py do it when all ranks have come."""
+        """Let mpi4py do it when all ranks have arrived."""
         self._arrive()
         return getattr(self.comm, collective)(*arguments)
 
     def _first(self, data: bytes, root: int | None = None) -> tuple[Sequence[Any], list[int] | None]:
-        """Return the bytes of all ranks, or of a root, that there is room for; and lengths if any are more."""
+        """Return the first bytes of all ranks, or of a root; and all lengths if any object is longer."""
         if root is not None:
             self._check_root(root)
         if self.size == 1:
@@ -175,7 +175,7 @@ class ObjectCollectives(Blocking):
         return found, list(lengths) if max(lengths) > ROOM else None
 
     def _gathered(self, obj: Any, root: int | None = None) -> list[Any]:
-        """Return the objects of all ranks, on a root alone if there is one."""
+        """Return the objects of all ranks, or of the root if one is given."""
         data, here = self._pickler.dumps(obj), root is None or root == self.rank
         pickles, lengths = self._first(data)
         if lengths is not None:

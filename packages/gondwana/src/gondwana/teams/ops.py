@@ -92,7 +92,7 @@ BAND, BOR, BXOR = Op.BAND, Op.BOR, Op.BXOR
 MAXLOC, MINLOC = Op.MAXLOC, Op.MINLOC
 
 Operation: TypeAlias = Op | str | Any
-"""How a user names an operation: ``gw.MAX``, ``"max"``, or mpi4py's ``MPI.MAX``."""
+"""A user's name of an operation: ``gw.MAX``, ``"max"``, or mpi4py's ``MPI.MAX``."""
 
 Combine: TypeAlias = Operation | Callable[[Any, Any], Any]
 """The same, or any function of two objects."""
@@ -120,13 +120,13 @@ UFUNCS: dict[Op, np.ufunc] = {
     BOR: np.bitwise_or,
     BXOR: np.bitwise_xor,
 }
-"""The operations that NumPy does on arrays as MPI does; of the largest of numbers one of which is no number, that."""
+"""The operations that NumPy does on arrays as MPI does; a maximum or minimum of numbers with a NaN is NaN."""
 
 _BY_NAME = {op.name.lower(): op for op in Op}
 
 
 def named(op: Operation) -> Op | None:
-    """Return the operation that is meant, None if it is none: the one vocabulary of all reductions. Local."""
+    """Return the operation of a name, or None: the one vocabulary of all reductions. Local."""
     if isinstance(op, Op):
         return op
     return _BY_NAME.get(op) if isinstance(op, str) else _of_mpi4py(op)
@@ -137,7 +137,7 @@ def function_of(op: Combine, call: str) -> Callable[[Any, Any], Any]:
 
     Args:
         op: an operation or a function of two objects.
-        call: which operation of the team was given it, for messages.
+        call: name of the team's method that got it, for messages.
 
     Raises:
         UsageError: it is neither.
@@ -158,12 +158,12 @@ def operation_on(dtype: np.dtype[Any], op: Operation, call: str) -> Op:
     """Return the operation that combines elements of a dtype. Local.
 
     Args:
-        dtype: of the elements.
-        op: as a user names it.
-        call: which function was given it, for messages.
+        dtype: dtype of the elements.
+        op: the user's name of the operation.
+        call: name of the function that got it, for messages.
 
     Raises:
-        UsageError: there is no such operation, or not on this dtype.
+        UsageError: the operation does not exist, or not for this dtype.
     """
     found = named(op)
     if found not in KINDS:
@@ -179,8 +179,8 @@ def operation_on(dtype: np.dtype[Any], op: Operation, call: str) -> Op:
 def is_folded(dtype: np.dtype[Any], op: object) -> bool:
     """Return whether elements of a dtype are combined in the order of the ranks, if they are few. Local.
 
-    The others have no order: logical operations. Or NumPy and compiled code round them differently: products of complex
-    numbers.
+    The others are logical operations, which have no order, and products of complex numbers, which NumPy and compiled
+    code round differently.
     """
     return isinstance(op, Op) and op in UFUNCS and dtype.kind in KINDS[op] and (op is not PROD or dtype.kind != "c")
 

@@ -23,12 +23,12 @@ def size_of(buffers: Iterable[Any]) -> int:
 
 
 def complete(handle: Any, what: str = "a request", nbytes: int = 0) -> None:
-    """Wait until an operation of MPI has completed that nothing else refers to. Blocking; user-level progress.
+    """Wait until an operation of MPI has completed whose handle only the caller has. Blocking; user-level progress.
 
     Args:
         handle: mpi4py's request.
-        what: is waited for, for messages.
-        nbytes: that it transfers.
+        what: name of the operation, for messages.
+        nbytes: bytes that it transfers.
     """
     try:
         _wait(handle, what, nbytes)

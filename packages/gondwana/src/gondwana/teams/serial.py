@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _sent(obj: Any) -> Any:
-    """Return a copy of ``obj`` as its receiver gets it; raise for what cannot be pickled."""
+    """Return a copy of ``obj`` as its receiver gets it; raise if it cannot be pickled."""
     return pickle.loads(pickle.dumps(obj))
 
 

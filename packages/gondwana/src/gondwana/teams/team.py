@@ -7,7 +7,9 @@ import itertools
 import os
 import socket
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -139,8 +141,8 @@ class Team(Collectives, Messages):
     def node(self) -> Team:
         """The team of the ranks that share memory with this one. Collective over team at first use, then local.
 
-        With GONDWANA_RANKS_PER_NODE=k, every k consecutive ranks count as a node, to test on one machine what happens
-        between nodes.
+        With GONDWANA_RANKS_PER_NODE=k, every k consecutive ranks count as a node, so that one machine can test
+        communication between nodes.
         """
         index = self.rank // (simulated_ranks_per_node() or self.size)
         return self._required(self._divide((index, *self._memory()), None, f"node of {self.name}", "node"))
@@ -183,9 +185,9 @@ class Team(Collectives, Messages):
         Args:
             color: anything that can be compared and pickled; None to be in no new team.
             key: ranks of the new team are ordered by key, then by rank here. None: by rank here.
-            name: of the new team, in messages.
+            name: name of the new team, in messages.
             shared: return the team of an earlier call with `shared` of the same ranks in the same order, if it has not
-                been freed. Whoever has it then shares its messages and collectives. The same on all ranks.
+                been freed. All who got it share its messages and collectives. The same on all ranks.
 
         Returns:
             The new team of this rank, or None if its color is None.
@@ -274,9 +276,9 @@ class Team(Collectives, Messages):
         """Raise on all ranks unless all give the same values. Collective over team. Blocking.
 
         Args:
-            what: is made of them, in the plural, for the message.
+            what: noun in the plural for the object that is made of the values, for the message.
             error: this rank's error; if any rank has one, `agree` decides what is raised, and values are not compared.
-            **given: values by name, of types that say all about themselves when they are printed.
+            **given: values by name, of types whose `repr` is complete.
 
         Raises:
             UsageError: two ranks differ; the message has the first name and the lowest rank. Or as `agree`.
@@ -340,7 +342,7 @@ class Team(Collectives, Messages):
         )
 
     def _leave(self) -> None:
-        """Refuse from now on what a forked copy of a rank must not do: communicate in the name of the rank. Local."""
+        """Refuse from now on that a forked copy of a rank communicates in the name of the rank. Local."""
         comm = self.__dict__.get("comm")
         if comm is None or isinstance(comm, _NoComm) or mpi.is_serial(comm):
             return
@@ -353,11 +355,31 @@ class Team(Collectives, Messages):
         )
 
 
-class _NoComm:
-    """Stands where a team had its communicator: every use of the team raises.
+@contextmanager
+def failing_together(team: Team, what: str = "", same: Mapping[str, object] = MappingProxyType({})) -> Iterator[None]:
+    """Run a block that may fail on one rank alone; then raise on all. Collective over team, at the end of the block.
 
     Args:
-        what: the team is now.
+        team: the ranks.
+        what: as for `Team.expect_same`.
+        same: values that all ranks must give, by name; the block may add some.
+
+    Raises:
+        Exception: as `Team.agree` and `Team.expect_same`.
+    """
+    error: Exception | None = None
+    try:
+        yield
+    except Exception as problem:
+        error = problem
+    team.expect_same(what, error, **same)
+
+
+class _NoComm:
+    """Replaces the communicator of a team that has none: every use of the team raises.
+
+    Args:
+        what: present state of the team, such as "freed", for the message.
         reason: why every use raises.
     """
 

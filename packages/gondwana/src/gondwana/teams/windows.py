@@ -100,7 +100,7 @@ class Get:
 
 
 class _Exposure:
-    """An MPI window, and what must live until it is freed: its memory, and the buffers of operations under way."""
+    """An MPI window, and all that must live until it is freed: its memory, and buffers of operations under way."""
 
     __slots__ = ("epochs", "memory", "win")
 
@@ -244,7 +244,7 @@ class Window:
         """Start to read memory of ``rank`` into ``target``. Non-blocking, unless the backlog is full.
 
         Args:
-            rank: whose memory, in the team.
+            rank: the rank whose memory is read, in the team.
             offset: bytes from the start of its memory.
             target: contiguous writable bytes; leave them alone until the get is done.
 

@@ -40,7 +40,7 @@ def main(file: str) -> int:
     rank = 0 if job is None else job.rank
     watchdog.arm(watchdog.time_limit(), first=rank == 0)
     specification = json.loads(Path(file).read_text(encoding="utf-8"))
-    recorder = Recorder(specification, rank)
+    recorder = JobSession(specification, rank)
     arguments = [*specification["modules"], *specification["arguments"], *_own_arguments(specification, rank)]
     status = pytest.main(arguments, plugins=[recorder])
     return 0 if status in ENDS or recorder.stopped else int(status)
@@ -58,7 +58,7 @@ def _own_arguments(specification: dict[str, Any], rank: int) -> list[str]:
     return [*without, *changes, *warnings, f"--basetemp={folder}"]
 
 
-class Recorder:
+class JobSession:
     """The plugin of such a session."""
 
     def __init__(self, specification: dict[str, Any], rank: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from gondwana.errors import UsageError
 from gondwana.inputs import message_of
+from gondwana.io.paths import in_units
 from gondwana.runtime import exits
 from gondwana.runtime.tracing import Recorder
 from gondwana.teams import world
@@ -21,7 +22,6 @@ _WIDEST = 8
 """The most ranks of a matrix that is printed whole."""
 _PAIRS = 8
 """Pairs of ranks that are printed of a larger one."""
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _FEW = 8
 """The most categories that are printed."""
 
@@ -92,21 +92,11 @@ def _traffic(matrix: dict[str, list[list[int]]]) -> list[str]:
         largest = ", ".join(f"{a} to {b}: {in_units(count)}" for count, a, b in pairs[:_PAIRS] if count)
         return [f"sent: {in_units(sum(map(sum, nbytes)))} in {total}; most from {largest}"]
     head = "sent by ".rjust(12) + "".join(f"to {rank}".rjust(11) for rank in range(size))
-    rows = [f"rank {a}".rjust(12) + "".join(in_units(count).rjust(11) for count in row) for a, row in enumerate(nbytes)]
+    rows = [
+        f"rank {a}".rjust(12) + "".join((in_units(count) if count else "-").rjust(11) for count in row)
+        for a, row in enumerate(nbytes)
+    ]
     return [f"sent: {in_units(sum(map(sum, nbytes)))} in {total}", head, *rows]
-
-
-def in_units(count: int) -> str:
-    """Return a number of bytes with a unit. Pure.
-
-    Example:
-        >>> in_units(0), in_units(1023), in_units(5 * 2**20)
-        ('-', '1023 B', '5.0 MiB')
-    """
-    if count < 1024:
-        return f"{count} B" if count else "-"
-    power = min((count.bit_length() - 1) // 10, len(_UNITS) - 1)
-    return f"{count / (1 << 10 * power):.1f} {_UNITS[power]}"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -63,7 +63,7 @@ def _apps(app: str | None, preset: str | None, points: int | None) -> list[str]:
     """Return the applications to run.
 
     Raises:
-        UsageError: there is another one, or an option for one that is not run.
+        UsageError: an unknown name, or an option for an application that is not run.
     """
     from gondwana_bench.clustering.cases import APPS
 
@@ -75,7 +75,7 @@ def _apps(app: str | None, preset: str | None, points: int | None) -> list[str]:
 
 
 def _check_start(pattern: Pattern) -> None:
-    """Refuse what this machine cannot start."""
+    """Refuse runs that this machine cannot start."""
     try:
         launch.command(pattern.ranks, [], threads=pattern.threads)
     except UsageError as error:

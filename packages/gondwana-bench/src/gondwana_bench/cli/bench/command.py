@@ -36,10 +36,10 @@ bench = typer.Typer(
 
 
 def measuring(name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return what makes a function a command that measures, with the option that all of these share. Local.
+    """Return a decorator that turns a function into a command that measures, with the options that all share. Local.
 
     Args:
-        name: of the command; None: that of the function.
+        name: name of the command; None: that of the function.
     """
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
@@ -268,7 +268,7 @@ def start(
     ranks: Annotated[str | None, typer.Option("-n", "--ranks", metavar="N,N,...", help="Numbers [1,2,4,8,16].")] = None,
     repeat: options.Repeat = 3,
 ) -> None:
-    """Start jobs that only meet and end, and measure time and memory of a rank, beside mpi4py and C.
+    """Start jobs that only connect and end, and measure time and memory of a rank, beside mpi4py and C.
 
     "Used" ranks have also exchanged ghosts, put, signalled and called each other, and checked it. "Steps" are a hundred
     of README's program at 64^3; before the first ones the cache of machine code is empty.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gondwana_bench.npb.jobs import Job
 
 DEFAULT_CLASSES = "SWA"
-"""Larger ones are run only if they are named."""
+"""Classes that are run by default; larger ones must be named."""
 
 
 @reporting

@@ -47,7 +47,7 @@ QuietWait: TypeAlias = Annotated[
     float, typer.Option(metavar="SECONDS", help="Wait for other programs to leave the machine alone, at most so long.")
 ]
 LONGEST_WAIT = 86400
-"""Of `QuietWait` [s]."""
+"""The longest wait of `QuietWait` [s]."""
 File: TypeAlias = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures.")]
 
 
@@ -69,7 +69,7 @@ def check_mpirun(mpirun: str | None) -> None:
     """Check the command that starts the programs of a user. Local.
 
     Raises:
-        UsageError: it is no command line, or there is no such command.
+        UsageError: it cannot be read as a command line, or the command does not exist.
     """
     if mpirun is None:
         return
@@ -82,13 +82,13 @@ def check_mpirun(mpirun: str | None) -> None:
 
 
 def check_files(**files: Path | None) -> None:
-    """Check that what options name besides the report can be written. Local.
+    """Check that the files that options name besides the report can be written. Local.
 
     Args:
-        files: by the name of the option; None: it was not given.
+        files: files by the name of the option; None: the option was not given.
 
     Raises:
-        UsageError: one cannot.
+        UsageError: one of them cannot be written.
     """
     from gondwana.results import check_writable
 
@@ -98,13 +98,13 @@ def check_files(**files: Path | None) -> None:
 
 
 def write_besides(bench: Any, found: Any, plot: Path | None, table: Path | None) -> None:
-    """Write what options name besides the report. Local.
+    """Write the files that options name besides the report. Local.
 
     Args:
-        bench: module that draws what was found, and returns it as CSV.
-        found: what the module takes.
-        plot: the picture; None: none.
-        table: the CSV; None: none.
+        bench: module that draws the figures, and returns them as CSV.
+        found: figures as the module takes them.
+        plot: file of the picture, or None.
+        table: file of the CSV, or None.
     """
     from gondwana.results import write_text
 
@@ -115,7 +115,7 @@ def write_besides(bench: Any, found: Any, plot: Path | None, table: Path | None)
 
 
 def finish(report: Panels) -> None:
-    """Write a report of which everything was measured; end with status 1 if anything is not right. Local."""
+    """Write the report of a complete benchmark; end with status 1 if anything is not right. Local."""
     report.finish()
     if not report.verified:
         raise typer.Exit(1)
@@ -141,16 +141,16 @@ def reporting(command: Callable[..., None]) -> Callable[..., None]:
 def on_team(
     module: str, *, rounds: int = 20, seconds: float = 0.02, nodes: bool = True
 ) -> Callable[[Callable[..., dict[str, Any] | None]], Callable[..., None]]:
-    """Return what makes a command of a function that only declares what is particular to a benchmark of ranks. Local.
+    """Return a decorator that makes a command of a function that declares the options of one benchmark of ranks. Local.
 
     The function returns its options for the benchmark; None: they are lists of numbers. The module has the usual
     numbers of each list as a constant, and a check of ranks and lists.
 
     Args:
-        module: of `gondwana_bench`; see `on_ranks`.
-        rounds: of `--repeat`, if it is not given.
-        seconds: of `--batch`, if it is not given.
-        nodes: whether there is an option for the ranks of a node.
+        module: name of a module of `gondwana_bench`; see `on_ranks`.
+        rounds: default of `--repeat`.
+        seconds: default of `--batch`.
+        nodes: whether the command has an option for the ranks of a node.
     """
 
     def add(declared: Callable[..., dict[str, Any] | None]) -> Callable[..., None]:
@@ -184,12 +184,12 @@ def on_team(
 def with_options(
     command: Callable[..., Any], wrapper: Callable[..., None], given: int = 0, without: Sequence[str] = ()
 ) -> Callable[..., None]:
-    """Return a wrapper with the name and the options of a command, but for those that it gives, and then its own.
+    """Return a wrapper with the name and options of a command, except those that it sets, and then its own options.
 
     Args:
-        command: has options.
-        wrapper: has more.
-        given: how many of the arguments of the command the wrapper gives.
+        command: the command.
+        wrapper: the wrapper, with options of its own.
+        given: number of the command's arguments that the wrapper sets.
         without: options of the wrapper that are left out.
     """
     own, added = (inspect.signature(function, eval_str=True) for function in (command, wrapper))
@@ -208,11 +208,11 @@ def on_ranks(
     """Start the ranks of a benchmark: this process becomes their launcher. Local.
 
     Args:
-        ranks: how many.
-        module: of `gondwana_bench`, with a part that runs as a program.
-        file: where the report goes.
-        ranks_per_node: as of `launch.command`.
-        options: for the benchmark.
+        ranks: number of ranks.
+        module: name of a module of `gondwana_bench`, with a part that runs as a program.
+        file: file of the report.
+        ranks_per_node: number of ranks of a node, as in `launch.command`.
+        options: options of the benchmark.
     """
     options |= {"file": None if file is None else str(file), "command": sys.argv}
     words = ["-P", "-m", f"gondwana_bench.{module}", json.dumps(options)]
@@ -223,10 +223,10 @@ def rows_on_ranks(ranks: int, module: str, *, ranks_per_node: int | None = None,
     """Run a benchmark's ranks to their end and return the rows of its report. Local.
 
     Args:
-        ranks: how many.
-        module: as for `on_ranks`.
-        ranks_per_node: as of `launch.command`.
-        options: for the benchmark.
+        ranks: number of ranks.
+        module: name of the module, as for `on_ranks`.
+        ranks_per_node: number of ranks of a node, as in `launch.command`.
+        options: options of the benchmark.
 
     Raises:
         UsageError: the job failed.
@@ -244,10 +244,10 @@ def job(ranks: int, module: str, *words: str, ranks_per_node: int | None = None)
     """Return the command that runs a module of ours on ranks of one thread. Local.
 
     Args:
-        ranks: how many.
-        module: of `gondwana_bench`, with a part that runs as a program.
-        words: for it.
-        ranks_per_node: as of `launch.command`.
+        ranks: number of ranks.
+        module: name of a module of `gondwana_bench`, with a part that runs as a program.
+        words: arguments of the module.
+        ranks_per_node: number of ranks of a node, as in `launch.command`.
     """
     argv = ["-P", "-m", f"gondwana_bench.{module}", *words]
     command = launch.command(ranks, argv, threads=1, ranks_per_node=ranks_per_node)
@@ -265,11 +265,11 @@ def official(
     """Return the command and the environment that start a user's program, one thread a rank. Local.
 
     Args:
-        mpirun: as the option gives it.
-        ranks: how many.
-        words: of the program.
-        variables: for the program, besides.
-        oversubscribe: as of `launch.native`.
+        mpirun: value of the option.
+        ranks: number of ranks.
+        words: the program and its arguments.
+        variables: environment variables that the program gets besides.
+        oversubscribe: whether ranks may outnumber cores, as in `launch.native`.
     """
     if mpirun is None:
         command = launch.native(ranks, words, variables, oversubscribe=oversubscribe)
@@ -283,7 +283,7 @@ def counts(text: str) -> list[int]:
     """Return the numbers of ranks that `--ranks` lists. Local.
 
     Raises:
-        UsageError: there is something else among them, or none.
+        UsageError: the list is empty, or has other entries.
     """
     found = [whole_number(part.strip()) for part in names(text)]
     kept = [number for number in found if number is not None and number >= 1]
@@ -296,7 +296,7 @@ def rank_counts(text: str, ranks_per_node: int | None = None) -> list[int]:
     """Return the numbers of ranks that `--ranks` lists, sorted, each of which this machine can start. Local.
 
     Raises:
-        UsageError: it cannot, or there is something else among them.
+        UsageError: the list has other entries, or a number that is too large.
     """
     found = sorted(set(counts(text)))
     for number in found:
@@ -316,7 +316,7 @@ def chosen(option: str, text: str | None, legal: Sequence[str]) -> list[str]:
     """Return the names that an option lists, each once; all that are legal without it. Local.
 
     Raises:
-        UsageError: there is another one among them.
+        UsageError: the list has an unknown name.
     """
     found = list(dict.fromkeys(name.strip() for name in names(text))) or list(legal)
     if not set(found) <= set(legal):
@@ -328,7 +328,7 @@ def case_names(texts: list[str] | None) -> list[str] | None:
     """Return the parts of names of cases that `--cases` lists, each time that it is given; None: all cases. Local.
 
     Raises:
-        UsageError: one of them is empty.
+        UsageError: a list is empty.
     """
     found = [name.strip() for text in texts or () for name in names(text)]
     if not all(found):
@@ -341,7 +341,7 @@ def numbers(option: str, text: str | None) -> list[int]:
     """Return the whole numbers that an option lists. Local.
 
     Raises:
-        UsageError: there is something else among them.
+        UsageError: the list has other entries.
     """
     found = [number for part in names(text) if (number := whole_number(part.strip())) is not None and number >= 0]
     if len(found) != len(names(text)):

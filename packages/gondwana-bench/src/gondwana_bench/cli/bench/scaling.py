@@ -66,14 +66,14 @@ def scaling(
 
 
 _Given = tuple[int | None, int | None, str | None]
-"""Of --size, --steps and --class."""
+"""Values of --size, --steps and --class."""
 
 
 def _applications(apps: list[str] | None, kind: str | None, given: _Given) -> list[tuple[Application, list[str]]]:
     """Return the applications to run, with the kinds of scaling of each.
 
     Raises:
-        UsageError: there is another one, or an option for none that is run.
+        UsageError: an unknown name, or an option for an application that is not run.
     """
     from gondwana_bench.scaling.applications import APPLICATIONS, CLASSES, KINDS
 
@@ -101,7 +101,7 @@ def _applications(apps: list[str] | None, kind: str | None, given: _Given) -> li
 
 
 def _cases(application: Application, kinds: list[str], ranks: list[int], given: _Given, folder: Path) -> list[Case]:
-    """Return what an application is to run; refuse what it would."""
+    """Return the cases of an application; refuse those that it would refuse."""
     from gondwana_bench.scaling.applications import Size
     from gondwana_bench.scaling.steps import Case
 

@@ -41,9 +41,9 @@ def ratio_chart(title: str, bars: Sequence[Bar], axis: str) -> Markup | None:
     """Return bars of ratios from 1 to the right for faster and to the left for slower. Local.
 
     Args:
-        title: what they show.
-        bars: those that are not positive are left out.
-        axis: what the ratio is.
+        title: title of the chart.
+        bars: the bars; those that are not positive are left out.
+        axis: meaning of the ratio.
 
     Returns:
         None without any.
@@ -66,9 +66,9 @@ def stack_chart(title: str, stacks: Sequence[Stack], unit: str) -> Markup | None
     """Return bars of parts, each as long as a whole; parts that are not positive are left out. Local.
 
     Args:
-        title: what they show.
+        title: title of the chart.
         stacks: the wholes.
-        unit: of the parts.
+        unit: unit of the parts.
 
     Returns:
         None without any part.

@@ -17,11 +17,11 @@ MOST_LABELS = 7
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows.
+    """The description of an axis.
 
     Attributes:
-        label: what its values are.
-        unit: of its values.
+        label: label of its values.
+        unit: unit of its values.
         log: whether it is logarithmic; values that are not positive are left out then.
         line: a value across the chart that others are read against, such as a ratio of 1; only on the vertical axis.
     """
@@ -56,7 +56,7 @@ def curve_chart(title: str, drawn: Sequence[Curve], x: Axis, y: Axis) -> Markup 
     """Return a chart of curves. Local.
 
     Args:
-        title: what it shows.
+        title: title of the chart.
         drawn: the curves; points without a place on the axes are left out.
         x: the horizontal axis, with ticks at the values of the points.
         y: the vertical axis.

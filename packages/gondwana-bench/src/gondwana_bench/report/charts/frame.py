@@ -1,4 +1,4 @@
-"""What all charts have in common: the drawing, axes, labels and the legend."""
+"""The common parts of charts: the drawing, axes, labels and the legend."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from gondwana_bench.report.markup import Markup, join, tag
 from gondwana_bench.report.scales import Scale
 
 WIDTH = 360.0
-"""Of a drawing: that of a phone, so that text keeps its size there; on a wide page several are side by side."""
+"""Width of a drawing: that of a phone, so that text keeps its size; on a wide page several are side by side."""
 
 LINE = 15.0
-"""Between lines of text."""
+"""Distance between lines of text."""
 
 STYLES = 6
 """Numbers of colours, dashes and markers in the style sheet."""
@@ -39,7 +39,7 @@ def drawing(title: str, height: float, parts: Sequence[Markup]) -> Markup:
 def text(
     x: float, y: float, words: str, anchor: str = "start", class_: str | None = None, room: float = WIDTH
 ) -> Markup:
-    """Return a line of text; what does not fit into its room is cut and told as a hint. Local."""
+    """Return a line of text; if it is too long for its room, it is cut, and is a hint as well. Local."""
     most = max(4, int(room / _CHARACTER))
     if len(words) <= most:
         return tag("text", words, x=x, y=y, text_anchor=anchor, class_=class_)
@@ -82,14 +82,14 @@ def ticks_left(
 
 
 def marker(style: int, x: float, y: float, *, hollow: bool = False, hint: str | None = None) -> Markup:
-    """Return a marker, whose shape is that of its style. Local.
+    """Return a marker in the shape of its style. Local.
 
     Args:
         style: number of the series.
         x: centre.
         y: centre.
         hollow: whether it is only an outline.
-        hint: what it stands for.
+        hint: text that explains it.
     """
     number = style % STYLES
     class_ = f"mark s{number}" + (" hollow" if hollow else "")
@@ -107,7 +107,7 @@ _SHAPES = (
     "m0 4.4l4.2 -7.4h-8.4z",
     "m-1.3 -4h2.6v2.7h2.7v2.6h-2.7v2.7h-2.6v-2.7h-2.7v-2.6h2.7z",
 )
-"""Of the markers from their centres: a circle, a square, a triangle, a diamond, a triangle on its tip, a cross."""
+"""Outlines of the markers from their centres: circle, square, triangle, diamond, triangle on its tip, cross."""
 
 
 def legend(entries: Sequence[tuple[Markup, str]], top: float) -> Markup:

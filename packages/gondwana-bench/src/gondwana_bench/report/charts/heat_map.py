@@ -15,7 +15,7 @@ MOST = 48
 """Squares a side; of more ranks, neighbours share a square."""
 
 FAINTEST = 0.08
-"""Of what is not nothing."""
+"""Opacity of the smallest value above 0."""
 
 NAMED = 6
 """Squares a side up to which each has its figure in it."""
@@ -25,9 +25,9 @@ def matrix_chart(title: str, matrix: Sequence[Sequence[float]], unit: str) -> Ma
     """Return a square matrix as a heat map: rows send, columns receive. Local.
 
     Args:
-        title: what it shows.
-        matrix: of ranks by ranks.
-        unit: of its figures.
+        title: title of the chart.
+        matrix: values of ranks by ranks.
+        unit: unit of the values.
 
     Returns:
         None without ranks.

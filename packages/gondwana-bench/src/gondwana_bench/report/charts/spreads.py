@@ -1,4 +1,4 @@
-"""How values scatter: violins of samples, boxes where only percentiles are known, histograms."""
+"""The scatter of values: violins of samples, boxes where only percentiles are known, histograms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEFT, RIGHT = 6.0, 354.0
 ROW = 40.0
 HALF = 9.0
 FEW = 8
-"""Values below which a density says nothing: each is drawn."""
+"""The fewest values that are drawn as a density; fewer are drawn one by one."""
 
 GRID = 64
 """Points of the outline of a violin."""
@@ -32,9 +32,9 @@ class Spread:
     """A sample, as far as it is known.
 
     Attributes:
-        label: what was measured.
-        median: the middle.
-        inner: ends of the thick line: of the middle half, or of 90 % of the values.
+        label: name of the sample.
+        median: median of the values.
+        inner: ends of the thick line: of the central half, or of 90 % of the values.
         outer: ends of the thin line: the smallest value or a low percentile, and a high one.
         values: all of them, if they are known.
         style: number of the series.
@@ -52,10 +52,10 @@ def spread_chart(title: str, drawn: Sequence[Spread], unit: str, axis: str) -> M
     """Return samples below each other on one logarithmic axis. Local.
 
     Args:
-        title: what they show.
+        title: title of the chart.
         drawn: samples; those with a median that is not positive are left out.
-        unit: of the values.
-        axis: what the values are.
+        unit: unit of the values.
+        axis: label of the axis.
 
     Returns:
         None without any.
@@ -79,10 +79,10 @@ def histogram(title: str, values: Sequence[float], unit: str, axis: str) -> Mark
     """Return a histogram of positive values in bins of equal ratios. Local.
 
     Args:
-        title: what it shows.
-        values: those that are not positive are left out.
-        unit: of the values.
-        axis: what they are.
+        title: title of the chart.
+        values: the values; those that are not positive are left out.
+        unit: unit of the values.
+        axis: label of the axis.
 
     Returns:
         None without any.
@@ -114,7 +114,7 @@ def density(sample: NDArray[np.float64], places: NDArray[np.float64]) -> NDArray
 
     Args:
         sample: at least two values, sorted.
-        places: where.
+        places: places of the density.
     """
     quarters = np.percentile(sample, [25.0, 75.0])
     widths = [width for width in (float(sample.std()), float(quarters[1] - quarters[0]) / 1.349) if width > 0]

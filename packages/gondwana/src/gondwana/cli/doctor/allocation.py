@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gondwana.cli import launch, slurm
-from gondwana.cli.doctor.findings import Finding, Verdict, answer
+from gondwana.cli.doctor.findings import Finding, Verdict, answer, judged
 from gondwana.errors import LaunchError
 
 PROGRAM = "gondwana.cli.doctor.nodes_trial"
@@ -47,12 +47,8 @@ def describe(found: dict[str, Any], launcher: str) -> Iterator[Finding]:
     nodes: Sequence[dict[str, Any]] = found["nodes"]
     names = [node["host"] for node in nodes]
     apart = len(set(names)) == len(names)
-    yield Finding(
-        "nodes",
-        Verdict.OK if apart else Verdict.WARN,
-        f"{', '.join(names)}; ranks are started by {launcher}",
-        "" if apart else "one rank on each was asked for: give `gondwana run` --ranks-per-node",
-    )
+    remedy = "one rank on each was asked for: give `gondwana run` --ranks-per-node"
+    yield judged("nodes", apart, f"{', '.join(names)}; ranks are started by {launcher}", remedy)
     for subject in nodes[0]["same"]:
         values = [node["same"][subject] for node in nodes]
         if len(set(values)) == 1:
@@ -70,9 +66,5 @@ def describe(found: dict[str, Any], launcher: str) -> Iterator[Finding]:
             f"{min(widths) / 1e9:.2f} to {max(widths) / 1e9:.2f} GB/s",
         )
     problem = found["dataset"]
-    yield Finding(
-        "dataset of all nodes",
-        Verdict.FAIL if problem else Verdict.OK,
-        problem or f"1 MB written by {len(nodes)} nodes and read back, in the current folder",
-        "use a folder that all nodes share" if problem else "",
-    )
+    text = problem or f"1 MB written by {len(nodes)} nodes and read back, in the current folder"
+    yield judged("dataset of all nodes", not problem, text, "use a folder that all nodes share", Verdict.FAIL)

@@ -16,7 +16,7 @@ import typer
 
 from gondwana.cli import launch, library, slurm
 from gondwana.cli.doctor.allocation import allocation
-from gondwana.cli.doctor.findings import Finding, Verdict, answer
+from gondwana.cli.doctor.findings import Finding, Verdict, answer, judged
 from gondwana.cli.doctor.gpus import gpus
 from gondwana.errors import LaunchError
 from gondwana.io import adios
@@ -144,22 +144,12 @@ def trial(command: launch.Command) -> Iterator[Finding]:
         yield found
         return
     yield Finding("two ranks", Verdict.OK, f"{found['ranks']} ranks, a message takes {found['ping_us']:.2f} us")
-    together = found["node"] == 2
-    yield Finding(
-        "node team",
-        Verdict.OK if together else Verdict.WARN,
-        f"{found['node']} of 2 ranks share memory",
-        ""
-        if together
-        else "MPI sees no shared memory between ranks of one host: enlarge /dev/shm or share the IPC space",
-    )
+    remedy = "MPI sees no shared memory between ranks of one host: enlarge /dev/shm or share the IPC space"
+    yield judged("node team", found["node"] == 2, f"{found['node']} of 2 ranks share memory", remedy)
     shares = found["memfd"] == "yes"
-    yield Finding(
-        "memory of another rank",
-        Verdict.OK if shares else Verdict.FAIL,
-        "opens through /proc" if shares else found["memfd"],
-        "" if shares else "ranks of one user must see each other in /proc: same PID space, and no hidepid",
-    )
+    text = "opens through /proc" if shares else found["memfd"]
+    remedy = "ranks of one user must see each other in /proc: same PID space, and no hidepid"
+    yield judged("memory of another rank", shares, text, remedy, Verdict.FAIL)
     served = [name for name, size in (("8 B", 8), ("1 MiB", 2**20)) if found[f"put_{size}_asleep"]]
     yield Finding(
         "puts between nodes",
@@ -183,9 +173,8 @@ def machine() -> Iterator[Finding]:
         yield Finding("shared memory", Verdict.FAIL, "no /dev/shm", "mount a tmpfs on /dev/shm")
     else:
         free = shutil.disk_usage(shm).free
-        enough = free >= 2**28
-        remedy = "" if enough else "containers: start with --shm-size=1g or more"
-        yield Finding("shared memory", Verdict.OK if enough else Verdict.WARN, f"{free / 2**30:.1f} GiB free", remedy)
+        remedy = "containers: start with --shm-size=1g or more"
+        yield judged("shared memory", free >= 2**28, f"{free / 2**30:.1f} GiB free", remedy)
     for place, pages in pages_of_arrays().items():
         yield Finding(f"pages of large arrays in {place} memory", Verdict.OK, pages)
 

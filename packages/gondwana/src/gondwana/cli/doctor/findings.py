@@ -30,6 +30,11 @@ class Finding:
     remedy: str = ""
 
 
+def judged(subject: str, ok: bool, found: str, remedy: str, otherwise: Verdict = Verdict.WARN) -> Finding:
+    """Return a finding; its remedy is for one that is not OK. Pure."""
+    return Finding(subject, Verdict.OK, found) if ok else Finding(subject, otherwise, found, remedy)
+
+
 def answer(subject: str, command: launch.Command, word: str, seconds: float, remedy: str) -> dict[str, Any] | Finding:
     """Run a job; return the JSON that it prints after a word, or the finding that it printed none. Local: starts it.
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from gondwana.cli import launch
-from gondwana.cli.doctor.findings import Finding, Verdict
+from gondwana.cli.doctor.findings import Finding, Verdict, judged
 from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu.driver import driver
 from gondwana.gpu.interface import CudaError, Driver
@@ -68,22 +68,21 @@ def _memory() -> Iterator[Finding]:
             "memory of GPUs", Verdict.FAIL, found, "run `python -m gondwana.cli.doctor.gpu_trial` to see all of it"
         )
         return
-    yield _outcome(
-        "GPU memory of another rank",
-        found["attach"],
-        "maps (CUDA IPC)",
-        "ranks of a node go through host memory; containers: share the IPC and PID spaces (--ipc=host --pid=host)",
-    )
-    yield _outcome(
-        "pinned host memory",
-        found["register"],
-        "shared memory can be registered",
-        "copies to and from GPUs take longer; raise the limit of locked memory (ulimit -l unlimited)",
-    )
-
-
-def _outcome(subject: str, problem: str, found: str, remedy: str) -> Finding:
-    return Finding(subject, Verdict.WARN, problem, remedy) if problem else Finding(subject, Verdict.OK, found)
+    for subject, key, works, remedy in (
+        (
+            "GPU memory of another rank",
+            "attach",
+            "maps (CUDA IPC)",
+            "ranks of a node go through host memory; containers: share the IPC and PID spaces (--ipc=host --pid=host)",
+        ),
+        (
+            "pinned host memory",
+            "register",
+            "shared memory can be registered",
+            "copies to and from GPUs take longer; raise the limit of locked memory (ulimit -l unlimited)",
+        ),
+    ):
+        yield judged(subject, not found[key], found[key] or works, remedy)
 
 
 def _mpi() -> Iterator[Finding]:

@@ -29,6 +29,7 @@ from gondwana.io.dataset import Dataset
 from gondwana.io.paths import StrPath, check_output
 from gondwana.runtime import exits
 from gondwana.teams import IN_PLACE, MAX, MIN, Team, world
+from gondwana.teams.team import failing_together
 
 Limits = tuple[float, float]
 
@@ -66,9 +67,8 @@ def write_pdfs(
             for one, other in pairwise(names)
             if all(data.shape_of(one, place) == data.shape_of(other, place) for place in places)
         ]
-        error: Exception | None = None
         out: BPWriter | None = None
-        try:
+        with failing_together(team):
             if team.rank == 0:
                 check_output(final)
                 out = BPWriter(unfinished)
@@ -77,9 +77,6 @@ def write_pdfs(
                     out.attribute(f"{name}/bins/dims", [f"{name}_bin"])
                 for one, other in pairs:
                     out.attribute(f"{one}-{other}/joint/dims", [f"{one}_bin", f"{other}_bin"])
-        except Exception as problem:
-            error = problem
-        team.agree(error)
         for place in places:
             found = {name: histogram(data, name, place, bins=bins, limits=limits[name], team=team) for name in names}
             joint = {

@@ -51,7 +51,7 @@ def montage(rows: Sequence[Sequence[Plane]], target: Path) -> Path:
     """Draw fields over time: a row for each field, with one colour scale, and a column for each step. Local.
 
     Args:
-        rows: for each field, its planes in the order of the steps.
+        rows: planes of each field, in the order of the steps.
         target: the file to write; it appears when complete.
     """
     columns = len(rows[0])

@@ -25,7 +25,7 @@ from gondwana.kernels.arguments import refuse_records
 from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.accumulate import Folding, folding
 from gondwana.kernels.cuda.compiler import Arithmetic, Capability, compile_kernel, cuda, device_function, return_type
-from gondwana.kernels.cuda.intermediates import MiddleType, Tile, keeper, middles_in
+from gondwana.kernels.cuda.intermediates import IntermediateType, Tile, intermediates_in, keeper
 from gondwana.kernels.cuda.parts import Accesses, inner_lanes, lanes, point_maker, seen_as, walker
 from gondwana.kernels.cuda.shapes import HEADER_WORDS, Offset, Shape
 from gondwana.kernels.cuda.sweeps import Body, PairParts, Parts, sweep, sweep_pair
@@ -162,7 +162,7 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
     number = recorder.new_kernel()
     typing = Typing(working_precision(variant.specs), len(array_specs(variant.specs)), number)
     kinds = tuple(
-        middles_in(typing.type_of(spec), spec, tile, writes=i < count) for i, spec in enumerate(variant.specs)
+        intermediates_in(typing.type_of(spec), spec, tile, writes=i < count) for i, spec in enumerate(variant.specs)
     )
     footprints = _surveyed(functions, kinds, count, variant.ndim, capability, number)
     march = shapes.march(variant.ndim, variant.order)
@@ -236,7 +236,7 @@ class _Words(Reader):
 
     def value(self, spec: Spec, kind: Any) -> Any:
         """The next argument; intermediates of fused pairs are filled in later."""
-        if isinstance(kind, MiddleType):
+        if isinstance(kind, IntermediateType):
             return ir.Constant(self.context.get_value_type(kind), ir.Undefined)
         return super().value(spec, kind)
 
@@ -274,7 +274,7 @@ def loader(specs: tuple[Spec, ...], kinds: tuple[Any, ...], header: int, alike: 
         specs: specs of the arguments.
         kinds: their Numba types.
         header: number of words before these arguments.
-        alike: for each array the first one with the same strides.
+        alike: for each array, the first array with the same strides.
     """
     packed = types.Tuple(kinds)
 

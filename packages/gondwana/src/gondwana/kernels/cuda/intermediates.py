@@ -64,7 +64,7 @@ class Tile:
         return steps.get(1, 0), steps.get(2, 0), steps.get(3, 0)
 
 
-class MiddleType(PlainType):
+class IntermediateType(PlainType):
     """An intermediate as one of the two kernels sees it: `writes` is the first."""
 
     def __init__(self, dtype: Any, number: int, tile: Tile, *, writes: bool) -> None:
@@ -75,58 +75,64 @@ class MiddleType(PlainType):
         super().__init__(f"Intermediate({dtype})", dtype, number, tile, writes)
 
 
-def middles_in(kind: Any, spec: Spec, tile: Tile, *, writes: bool) -> Any:
+def intermediates_in(kind: Any, spec: Spec, tile: Tile, *, writes: bool) -> Any:
     """The type of an argument with handles of intermediates replaced as a kernel sees them, in tuples too."""
     if isinstance(spec, HandleSpec) and spec.family == FAMILY:
         dtype, _, number = spec.parameters
-        return MiddleType(scalar_type(str(dtype)), int(str(number)), tile, writes=writes)
+        return IntermediateType(scalar_type(str(dtype)), int(str(number)), tile, writes=writes)
     if isinstance(spec, TupleSpec):
-        members = [middles_in(k, s, tile, writes=writes) for k, s in zip(kind.types, spec.items, strict=True)]
+        members = [intermediates_in(k, s, tile, writes=writes) for k, s in zip(kind.types, spec.items, strict=True)]
         return types.Tuple(members) if spec.cls is None else types.NamedTuple(members, spec.cls)
     return kind
 
 
-@register_model(MiddleType)
+@register_model(IntermediateType)
 class _MiddleModel(models.StructModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, middle: MiddleType) -> None:
+    def __init__(self, manager: Any, intermediate: IntermediateType) -> None:
         # The thread's columns; its own place in shared memory, in the plane that the second kernel is at.
-        super().__init__(manager, middle, [("columns", types.CPointer(middle.dtype)), ("here", types.int64)])
+        super().__init__(
+            manager, intermediate, [("columns", types.CPointer(intermediate.dtype)), ("here", types.int64)]
+        )
 
 
 @infer_global(operator.getitem)
 class _Load(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
-        middle, index = args
-        if not isinstance(middle, MiddleType):
+        intermediate, index = args
+        if not isinstance(intermediate, IntermediateType):
             return None
-        if middle.writes:
+        if intermediate.writes:
             raise errors.TypingError(REFUSED_READ)
-        _check_star(middle, index)
-        return signature(middle.dtype, middle, index)
+        _check_star(intermediate, index)
+        return signature(intermediate.dtype, intermediate, index)
 
 
 @infer_global(operator.setitem)
 class _Store(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
-        middle, index, value = args
-        if not isinstance(middle, MiddleType):
+        intermediate, index, value = args
+        if not isinstance(intermediate, IntermediateType):
             return None
-        if not middle.writes:
+        if not intermediate.writes:
             raise errors.TypingError(REFUSED_WRITE)
-        if not isinstance(index, PointType) or index.offset is None or middle.tile.place(index.offset)[:2] != (0, 0):
+        if (
+            not isinstance(index, PointType)
+            or index.offset is None
+            or intermediate.tile.place(index.offset)[:2] != (0, 0)
+        ):
             raise errors.TypingError(REFUSED_STORE)
-        if self.context.can_convert(value, middle.dtype) is None:
-            raise errors.TypingError(f"{value} cannot be an element of an intermediate of {middle.dtype}")
-        return signature(types.none, middle, index, middle.dtype)
+        if self.context.can_convert(value, intermediate.dtype) is None:
+            raise errors.TypingError(f"{value} cannot be an element of an intermediate of {intermediate.dtype}")
+        return signature(types.none, intermediate, index, intermediate.dtype)
 
 
-def _check_star(middle: MiddleType, index: Any) -> None:
+def _check_star(intermediate: IntermediateType, index: Any) -> None:
     offset = getattr(index, "offset", None)
     if isinstance(index, PointType) and offset is not None:
-        step, row, column = middle.tile.place(offset)
-        lane, rest = _lane(middle.tile, column)
+        step, row, column = intermediate.tile.place(offset)
+        lane, rest = _lane(intermediate.tile, column)
         reach = abs(step) + abs(row) + abs(rest)
-        if 0 <= lane < middle.tile.shape.lanes and reach <= 1:
+        if 0 <= lane < intermediate.tile.shape.lanes and reach <= 1:
             return
     raise errors.TypingError(REFUSED_STAR)
 
@@ -137,32 +143,34 @@ def _lane(tile: Tile, column: int) -> tuple[int, int]:
     return lane, column - lane * tile.shape.x
 
 
-def _own(builder: Any, middle: MiddleType, value: Any, plane: int, lane: int) -> Any:
+def _own(builder: Any, intermediate: IntermediateType, value: Any, plane: int, lane: int) -> Any:
     """Pointer to an element of the thread's own columns."""
-    return builder.gep(builder.extract_value(value, 0), [ir.Constant(INT, plane * middle.tile.shape.lanes + lane)])
+    return builder.gep(
+        builder.extract_value(value, 0), [ir.Constant(INT, plane * intermediate.tile.shape.lanes + lane)]
+    )
 
 
-@lower_builtin(operator.getitem, MiddleType, types.Any)
+@lower_builtin(operator.getitem, IntermediateType, types.Any)
 def _lower_load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    middle, index = sig.args
-    step, row, column = middle.tile.place(index.offset)
-    lane, rest = _lane(middle.tile, column)
+    intermediate, index = sig.args
+    step, row, column = intermediate.tile.place(index.offset)
+    lane, rest = _lane(intermediate.tile, column)
     if row == 0 and rest == 0:
-        return builder.load(_own(builder, middle, args[0], AT + step, lane))
-    data = context.get_data_type(middle.dtype)
+        return builder.load(_own(builder, intermediate, args[0], AT + step, lane))
+    data = context.get_data_type(intermediate.dtype)
     here = builder.inttoptr(builder.extract_value(args[0], 1), data.as_pointer(_SHARED))
-    return builder.load(builder.gep(here, [ir.Constant(INT, row * middle.tile.width + column)]))
+    return builder.load(builder.gep(here, [ir.Constant(INT, row * intermediate.tile.width + column)]))
 
 
-@lower_builtin(operator.setitem, MiddleType, types.Any, types.Any)
+@lower_builtin(operator.setitem, IntermediateType, types.Any, types.Any)
 def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    middle, index, _ = sig.args
-    lane, _ = _lane(middle.tile, middle.tile.place(index.offset)[2])
-    builder.store(args[2], _own(builder, middle, args[0], BEHIND, lane))
+    intermediate, index, _ = sig.args
+    lane, _ = _lane(intermediate.tile, intermediate.tile.place(index.offset)[2])
+    builder.store(args[2], _own(builder, intermediate, args[0], BEHIND, lane))
     return context.get_dummy_value()
 
 
-give_attributes(MiddleType, dtype=DTYPE)
+give_attributes(IntermediateType, dtype=DTYPE)
 
 
 Kinds = dict[int, str]
@@ -225,7 +233,7 @@ def keeper(kinds: Kinds, tile: Tile) -> tuple[Any, Any, Any]:
 
 def _planes(module: Any, data: Any, count: int, number: int) -> Any:
     """Shared memory for the planes of an intermediate."""
-    name = f"gondwana_middle_{number}"
+    name = f"gondwana_intermediate_{number}"
     if name in module.globals:
         return module.globals[name]
     planes = ir.GlobalVariable(module, ir.ArrayType(data, count), name, addrspace=_SHARED)
@@ -243,7 +251,7 @@ def _at_parity(builder: Any, state: Any, parity: Any, data: Any, size: int) -> A
 
 def _seen(context: Any, builder: Any, kind: Any, value: Any, states: Any, parity: Any) -> Any:
     """An argument of a kernel whose intermediates have the state of the thread."""
-    if isinstance(kind, MiddleType):
+    if isinstance(kind, IntermediateType):
         state = builder.extract_value(states, kind.number)
         here = _at_parity(builder, state, parity, context.get_data_type(kind.dtype), kind.tile.size)
         filled = builder.insert_value(value, builder.extract_value(state, 0), 0)

@@ -85,7 +85,7 @@ def tuned(
         box: the table of boxes, their number and points (see `Loaded.table`).
         extents: extents of the domain, in the order of loops.
         data: the arguments.
-        pair: whether it is a fused pair.
+        pair: whether the kernel is a fused pair.
     """
     device = loaded.device
     if not _worth_a_trial(loaded, box[2]):

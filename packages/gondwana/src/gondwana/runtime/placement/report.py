@@ -12,7 +12,6 @@ from typing import Any
 from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
 from gondwana.runtime import cores
-from gondwana.runtime.files import text_of
 from gondwana.runtime.placement import binding, topology
 
 MOST = 64
@@ -20,7 +19,7 @@ MOST = 64
 
 
 @dataclass(frozen=True)
-class Seat:
+class Location:
     """The place of a rank.
 
     Args:
@@ -34,18 +33,18 @@ class Seat:
     cores: frozenset[int]
 
 
-_seats: list[Seat] = []
+_locations: list[Location] = []
 
 
-def own_seat() -> Seat:
+def own_location() -> Location:
     """Return the place of this process. Local."""
     host = socket.gethostname()
-    return Seat(host, text_of("/proc/sys/kernel/random/boot_id", host), cores.own())
+    return Location(host, cores.machine() or host, cores.own())
 
 
-def record(seats: Sequence[Seat]) -> None:
-    """Record the seats of all ranks, in their order. Local."""
-    _seats[:] = seats
+def record(locations: Sequence[Location]) -> None:
+    """Record the locations of all ranks, in their order. Local."""
+    _locations[:] = locations
 
 
 def simulated_ranks_per_node() -> int | None:
@@ -73,15 +72,15 @@ def describe(threads: int) -> dict[str, Any] | None:
         `bind`: the value given to `gondwana run --bind`, or None.
         `cores`: for each rank the cores that it may use, as a list of Linux, such as "0-3,8".
     """
-    if not _seats:
+    if not _locations:
         return None
     nodes = _nodes()
     most = max(Counter(nodes).values())
     return {
         "pattern": f"{threads}x{most}x{len(set(nodes))}",
-        "simulated": len({seat.machine for seat in _seats}) < len(set(nodes)),
+        "simulated": len({location.machine for location in _locations}) < len(set(nodes)),
         "bind": binding.bound(),
-        "cores": [topology.shown(seat.cores) for seat in _seats],
+        "cores": [topology.shown(location.cores) for location in _locations],
     }
 
 
@@ -112,5 +111,5 @@ def _nodes() -> list[str]:
     """The names of the nodes of all ranks: of hosts, followed by a number if a host has several nodes."""
     ranks = simulated_ranks_per_node()
     if ranks is None:
-        return [seat.host for seat in _seats]
-    return [f"{seat.host}/{rank // ranks}" for rank, seat in enumerate(_seats)]
+        return [location.host for location in _locations]
+    return [f"{location.host}/{rank // ranks}" for rank, location in enumerate(_locations)]

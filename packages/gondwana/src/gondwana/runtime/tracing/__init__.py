@@ -4,9 +4,8 @@ Whether a process records is decided when it imports this package, by the enviro
 it decorators return what they decorate, so that programs pay nothing.
 """
 
-from gondwana.runtime.tracing.clocks import Clock as Clock
 from gondwana.runtime.tracing.part import PARTS as PARTS, VARIABLE as VARIABLE
-from gondwana.runtime.tracing.recorders import Recorder as Recorder, recorder as recorder
+from gondwana.runtime.tracing.recorders import Clock as Clock, Recorder as Recorder, recorder as recorder
 from gondwana.runtime.tracing.spans import (
     Route as Route,
     counted as counted,

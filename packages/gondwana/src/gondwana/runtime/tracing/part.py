@@ -75,7 +75,7 @@ _LATEST = 1 << 60
 Words: TypeAlias = "npt.NDArray[np.int64]"
 
 
-class Layout(NamedTuple):
+class Regions(NamedTuple):
     """Where the regions of a part begin, counted in words.
 
     Args:
@@ -107,7 +107,7 @@ class Layout(NamedTuple):
         return _WORD * (self.compiled + RECORD * self.room)
 
 
-def create(folder: Path, rank: int, layout: Layout) -> tuple[mmap.mmap, TextIO]:
+def create(folder: Path, rank: int, regions: Regions) -> tuple[mmap.mmap, TextIO]:
     """Make both files of a rank, with disk space for all records. Local.
 
     Raises:
@@ -123,8 +123,8 @@ def create(folder: Path, rank: int, layout: Layout) -> tuple[mmap.mmap, TextIO]:
         raise PermissionError(errno.EPERM, f"{folder} is there and belongs to another user")
     records, lines = (_new(path) for path in names(folder, rank))
     try:
-        _reserve(records, layout.nbytes)
-        return mmap.mmap(records, layout.nbytes), open(lines, "w", encoding="utf-8", buffering=1)
+        _reserve(records, regions.nbytes)
+        return mmap.mmap(records, regions.nbytes), open(lines, "w", encoding="utf-8", buffering=1)
     finally:
         os.close(records)
 
@@ -201,23 +201,23 @@ def read(folder: Path, rank: int) -> Part | None:
     if words.size < HEAD or words[FORMAT] != MAGIC:
         return None
     head = words[:HEAD]
-    layout = Layout(int(head[RANKS]), int(head[ROOM]))
-    if layout.room < 0 or head[RANK] != rank or not rank < layout.ranks or words.nbytes != layout.nbytes:
+    regions = Regions(int(head[RANKS]), int(head[ROOM]))
+    if regions.room < 0 or head[RANK] != rank or not rank < regions.ranks or words.nbytes != regions.nbytes:
         return None
     times = head[[BORN, ENDED, OFFSET, OFFSET_ERROR]]
     if (np.abs(times) > _LATEST).any() or head[BORN] < 0 or (head[ENDED] and head[ENDED] < head[BORN]):
         return None
-    halves = words[layout.records :].reshape(-1, RECORD)
+    halves = words[regions.records :].reshape(-1, RECORD)
     legal = (halves[:, [BEGIN, LENGTH, TRACK]] >= [head[BORN], 0, 0]).all(axis=1)
     legal &= (halves[:, [BEGIN, LENGTH]] <= _LATEST).all(axis=1)
     records = halves[(halves[:, NAME] != 0) & legal]
     return Part(
         head=head,
-        peers=words[HEAD : layout.plans].reshape(-1, PEER),
-        rounds=words[layout.plans : layout.records],
+        peers=words[HEAD : regions.plans].reshape(-1, PEER),
+        rounds=words[regions.plans : regions.records],
         records=records,
         about=list(_lines(names(folder, rank)[1])),
-        lost=int(head[LOST]) + max(0, int(head[COMPILED]) - layout.room),
+        lost=int(head[LOST]) + max(0, int(head[COMPILED]) - regions.room),
     )
 
 

@@ -1,4 +1,4 @@
-"""The recorder of this process: None unless GONDWANA_TRACE names a file."""
+"""The recorder of this process, None unless GONDWANA_TRACE names a file, and its clock beside that of rank 0."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
-from gondwana.runtime import files, launcher, rank_words
-from gondwana.runtime.tracing import clocks, part
+from gondwana.runtime import cores, files, launcher, rank_words
+from gondwana.runtime.tracing import part
 
 NONE = -1
 """The number of a record without one."""
@@ -31,6 +31,11 @@ _MOST_RANKS = 1 << 12
 """Number of ranks to reserve space for if the launcher does not say how many it has started."""
 _RECORD = struct.Struct(f"{part.RECORD}q")
 _WORD = 8
+
+ROUNDS = 50
+"""Messages there and back: the fastest of them was delayed least."""
+TAG = 30_001
+"""Below those of plans of copies."""
 
 now = time.monotonic_ns
 
@@ -61,7 +66,7 @@ class Recorder:
         self.folder: Final = Path(f"{file}{part.PARTS}")
         self.rank: Final = 0 if launch is None else launch.rank
         ranks = 1 if launch is None else launch.size or _MOST_RANKS
-        self.layout: Final = part.Layout(ranks, room)
+        self.layout: Final = part.Regions(ranks, room)
         self.active = False
         self.problem = problem
         self.last_actions: list[Callable[[], None]] = []
@@ -214,7 +219,7 @@ class Recorder:
         first = next((reason for reason in problem if reason is not None), None)
         if first is not None:
             raise UsageError(first)
-        clock = clocks.align(comm, clocks.host())
+        clock = align(comm, cores.machine())
         self.words[part.OFFSET], self.words[part.OFFSET_ERROR] = clock.offset, clock.error
         if comm.rank == 0:
             self.note(size=comm.size)
@@ -247,11 +252,9 @@ class Recorder:
 
 def _born() -> int:
     """When this process started, by `now` [ns]: as the system knows it, to some milliseconds."""
-    try:
-        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        age = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - int(fields[19]) * 10**9 // os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        age = 0
+    if not (fields := files.process_table()):
+        return now()
+    age = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - int(fields[19]) * 10**9 // os.sysconf("SC_CLK_TCK")
     return now() - max(0, age)
 
 
@@ -267,6 +270,70 @@ def _from_environment() -> Recorder | None:
     elif room is None or not 1 <= room <= part.LARGEST_CAPACITY:
         problem = f"{part.CAPACITY}={given}: legal are 1 to {part.LARGEST_CAPACITY} records of a rank"
     return Recorder(Path(name).absolute(), launcher.detect(), room or 0, problem)
+
+
+# -- clocks of different hosts --------------------------------------------------------------------------------------
+
+
+class Clock(NamedTuple):
+    """The relation of a clock to that of rank 0.
+
+    Attributes:
+        offset: time to add to it [ns].
+        error: largest error of the offset [ns], as long as both clocks run at the same speed.
+    """
+
+    offset: int
+    error: int
+
+
+SAME = Clock(0, 0)
+
+
+def estimate(ask: Callable[[], int], rounds: int = ROUNDS, now: Callable[[], int] = time.monotonic_ns) -> Clock:
+    """Compare the clock of this process with another one. Local, except for what `ask` does.
+
+    The other clock was read between question and answer. Assuming half-way is wrong by at most half of that
+    time, and the shortest round is the most accurate.
+
+    Args:
+        ask: has the other process read its clock, and returns its value [ns].
+        rounds: number of questions.
+        now: reads the clock of this process [ns].
+    """
+    best = None
+    for _ in range(rounds):
+        sent = now()
+        there = ask()
+        received = now()
+        found = Clock(there - (sent + received) // 2, (received - sent + 1) // 2)
+        best = found if best is None or found.error < best.error else best
+    assert best is not None
+    return best
+
+
+def align(comm: Any, where: str) -> Clock:
+    """Return how the clock of this rank relates to that of rank 0. Collective over comm; blocks.
+
+    The first rank of each host but that of rank 0 compares with rank 0, one after the other; the rest take its result.
+
+    Args:
+        comm: the communicator of all ranks.
+        where: identity of the clock of this rank, that of its machine.
+    """
+    hosts = comm.allgather(where)
+    asking = [rank for rank in range(comm.size) if hosts.index(hosts[rank]) == rank and hosts[rank] != hosts[0]]
+    own = SAME
+    for rank in asking:
+        if comm.rank == rank:
+            own = estimate(lambda: int(comm.sendrecv(None, 0, TAG, None, 0, TAG)))
+        elif comm.rank == 0:
+            for _ in range(ROUNDS):
+                comm.recv(None, rank, TAG)
+                comm.send(time.monotonic_ns(), rank, TAG)
+    clocks = comm.allgather(own)
+    found: Clock = clocks[hosts.index(where)]
+    return found
 
 
 recorder: Final = _from_environment()

@@ -37,12 +37,14 @@ class Tree:
         above: channel to the rank that asks this one; None on rank 0, or if it could not be reached.
         below: channels to the ranks that this one asks.
         closed: channels found closed, by whichever act, and not handled yet.
+        kept: other messages that arrived during a question, and not handled yet.
     """
 
     def __init__(self, rank: int, above: Channel | None, below: Sequence[Channel]) -> None:
         self.above = above
         self.below = list(below)
         self.closed: list[Channel] = []
+        self.kept: list[Message] = []
         self._rank = rank
         self._question = 0
 
@@ -99,6 +101,8 @@ class Tree:
                 case ["here", self._question, list(stacks)]:
                     found = {rank: [(name, file, line) for name, file, line in stack] for rank, stack in stacks}
                     answered = True
+                case _:
+                    self.kept.append(message)
         if answered or channel not in self.below:
             asked.unregister(channel.socket)
         return found

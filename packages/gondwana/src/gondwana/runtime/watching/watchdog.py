@@ -36,7 +36,7 @@ from gondwana.runtime import cores, exits, idle, progress
 from gondwana.runtime.placement import report
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
 from gondwana.runtime.watching import tree
-from gondwana.runtime.watching.channel import Channel
+from gondwana.runtime.watching.channel import Channel, Message
 from gondwana.runtime.watching.rollcall import FINISHED, Stack, has_user_code, name_ranks, roll_call
 
 ANSWER_TIME = 3.0
@@ -194,6 +194,8 @@ class _Watchdog:
             self._look()
         for key, _ in ready:
             key.data()
+        while self._channels.kept:
+            self._handle(self._channels.kept.pop(0))
         while self._channels.closed:
             self._on_closed(self._channels.closed.pop())
 
@@ -263,18 +265,21 @@ class _Watchdog:
             self._report_once(f"signal SIGUSR1 to rank {self._rank}")
 
     def _on_message(self, channel: Channel) -> None:
-        """Do what another watchdog asks for."""
         for message in self._channels.receive(channel):
-            match message:
-                case ["where", int(question), float(seconds)]:
-                    self._disarm(time.monotonic() + seconds)
-                    self._channels.answer(question, self._channels.collect(main_stack(), seconds))
-                case ["still", int(question), float(seconds)]:
-                    self._channels.answer(question, self._channels.collect(still_stack(), seconds, "still"))
-                case ["finished"]:
-                    self._look_soon()
-                case ["report", str(reason)]:
-                    self._report_once(reason)
+            self._handle(message)
+
+    def _handle(self, message: Message) -> None:
+        """Do what another watchdog asks for."""
+        match message:
+            case ["where", int(question), float(seconds)]:
+                self._disarm(time.monotonic() + seconds)
+                self._channels.answer(question, self._channels.collect(main_stack(), seconds))
+            case ["still", int(question), float(seconds)]:
+                self._channels.answer(question, self._channels.collect(still_stack(), seconds, "still"))
+            case ["finished"]:
+                self._look_soon()
+            case ["report", str(reason)]:
+                self._report_once(reason)
 
     def _on_closed(self, channel: Channel) -> None:
         """Report that the host of a rank is gone, if the launcher does not end this rank, and end the job."""
@@ -329,7 +334,7 @@ def main_stack() -> Stack:
 
 
 @dataclass(frozen=True)
-class Member(report.Seat):
+class Member(report.Location):
     """A rank, where it is, and its process."""
 
     rank: int
@@ -383,8 +388,8 @@ def own_member(rank: int) -> Member:
         page = SharedFile.create("gondwana-end", mmap.PAGESIZE)
     except OSError as error:
         raise LaunchError(f"this system provides no shared memory (memfd_create): {error}") from error
-    seat = report.own_seat()
-    return Member(seat.host, seat.machine, seat.cores, rank, page)
+    location = report.own_location()
+    return Member(location.host, location.machine, location.cores, rank, page)
 
 
 def _map(first: Member) -> npt.NDArray[np.uint8] | None:

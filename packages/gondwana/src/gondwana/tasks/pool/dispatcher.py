@@ -5,7 +5,7 @@ poll; the number of other idle workers does not matter. A worker gets further ta
 long as tasks of that function are short; a task that may take long is never sent after another one.
 
 The work of the pool (receiving results, sending the next tasks) is done by the threads that wait for a future. If none
-waits, a thread of the pool, the stand-in, takes over.
+waits, a thread of the pool takes over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from typing import Any
 from gondwana.runtime import cores, exits, interruptions, progress
 from gondwana.tasks.pool import messages, packing
 from gondwana.tasks.pool.packing import Function, Packer
-from gondwana.tasks.pool.task import PoolBrokenError, PoolClosedError, Task, TaskFuture, WorkerLostError, unstartable
+from gondwana.tasks.pool.task import (
+    PoolBrokenError,
+    PoolClosedError,
+    PoolTask,
+    TaskFuture,
+    WorkerLostError,
+    unstartable,
+)
 from gondwana.tasks.scheduler import has_tasks
 
 AHEAD = 2e-3
@@ -39,9 +46,9 @@ _POLL_EVERY = 16
 """Number of submitted tasks between two looks for results."""
 
 TICK, LONGEST_TICK = 1e-3, 4e-3
-"""Seconds without work of others before the stand-in does the pool's work; longer while threads wait for futures."""
+"""Seconds without work of others before its thread does the pool's work; longer while threads wait for futures."""
 _QUIET_TICKS = 100
-"""Ticks without a task after which the stand-in sleeps until there is one."""
+"""Ticks without a task after which that thread sleeps until there is one."""
 _NAP = 0.1
 """Seconds that a wait lasts before its condition is checked again, if nothing arrives."""
 _FOLLOW = 0.01
@@ -51,11 +58,11 @@ _FAILED_STARTS = 3
 
 
 @dataclass(slots=True)
-class _Seat:
+class _Slot:
     """A worker: its tasks, in the order in which they were sent, and the number of those that wait for others."""
 
     number: int
-    tasks: dict[int, Task] = field(default_factory=dict)
+    tasks: dict[int, PoolTask] = field(default_factory=dict)
     waiting: int = 0
 
     @property
@@ -64,7 +71,7 @@ class _Seat:
         return len(self.tasks) - self.waiting
 
 
-Outcome = tuple[Task, bool, Any, tuple[Any, ...], int]
+Outcome = tuple[PoolTask, bool, Any, tuple[Any, ...], int]
 """A task that has ended: whether it succeeded, its result or error as bytes (or an exception), and its worker."""
 
 
@@ -87,20 +94,20 @@ class Dispatcher:
         self.outstanding = 0
         self._lines = lines
         self._cores = cores.count()
-        self._seats: dict[int, _Seat] = {}
-        self._idle: list[_Seat] = []
-        self._waiting: list[_Seat] = []
-        self._queue: deque[Task] = deque()
-        self._nested: list[Task] = []
+        self._slots: dict[int, _Slot] = {}
+        self._idle: list[_Slot] = []
+        self._waiting: list[_Slot] = []
+        self._queue: deque[PoolTask] = deque()
+        self._nested: list[PoolTask] = []
         self._seconds: dict[Function, float] = {}
         self._number = self._submitted = self._failed_starts = 0
         self._broken = ""
         self._cause: BaseException | None = None
         self._closed = self._at_once = self._missed = False
-        self._duty = threading.Lock()
+        self._leading = threading.Lock()
         self._led = self._followers = 0
         self._work = threading.Event()
-        self._stand_in: threading.Thread | None = None
+        self._thread: threading.Thread | None = None
 
     @property
     def workers(self) -> int:
@@ -109,7 +116,7 @@ class Dispatcher:
 
     # -- tasks come --------------------------------------------------------------------------------------------------
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: PoolTask) -> None:
         """Queue a task, or send it to an idle worker. Local; does not wait.
 
         Raises:
@@ -121,8 +128,8 @@ class Dispatcher:
                 raise PoolClosedError("the pool is shut down: submit tasks inside its `with` statement")
             if self._broken:
                 raise PoolBrokenError(self._broken) from self._cause
-            if self._stand_in is None:
-                self._start_stand_in()
+            if self._thread is None:
+                self._start_thread()
             self._enqueue(task)
             self._submitted += 1
         if not self._work.is_set():
@@ -130,7 +137,7 @@ class Dispatcher:
         if self._submitted % _POLL_EVERY == 0:
             self.poll()
 
-    def _enqueue(self, task: Task) -> None:
+    def _enqueue(self, task: PoolTask) -> None:
         self.outstanding += 1
         if task.future is None:
             self._nested.append(task)
@@ -145,25 +152,25 @@ class Dispatcher:
         while self._queue and self._idle:
             self._feed(self._idle.pop())
 
-    def _feed(self, seat: _Seat) -> None:
+    def _feed(self, slot: _Slot) -> None:
         """Send as many tasks as it should have to a worker that is on no list, or put it on one."""
-        nested = bool(self._nested) and seat.load <= 0
-        tasks = [self._nested.pop()] if nested else [] if seat.waiting else self._take(self._room(seat))
+        nested = bool(self._nested) and slot.load <= 0
+        tasks = [self._nested.pop()] if nested else [] if slot.waiting else self._take(self._room(slot))
         if tasks:
             first = self._number + 1
             self._number += len(tasks)
-            seat.tasks.update(enumerate(tasks, first))
+            slot.tasks.update(enumerate(tasks, first))
             sent = [
                 (number, task.function, task.arguments, packing.as_parts(task.buffers))
                 for number, task in enumerate(tasks, first)
             ]
-            self._lines.send(seat.number, (messages.RUN, sent, nested))
-        elif seat.load <= 0:
-            (self._waiting if seat.waiting else self._idle).append(seat)
+            self._lines.send(slot.number, (messages.RUN, sent, nested))
+        elif slot.load <= 0:
+            (self._waiting if slot.waiting else self._idle).append(slot)
 
-    def _take(self, most: int) -> list[Task]:
+    def _take(self, most: int) -> list[PoolTask]:
         """Take the next tasks from the queue that are not cancelled, all of one function."""
-        tasks: list[Task] = []
+        tasks: list[PoolTask] = []
         while self._queue and len(tasks) < most:
             if tasks and self._queue[0].function != tasks[0].function:
                 break
@@ -175,29 +182,29 @@ class Dispatcher:
                 self.outstanding -= 1
         return tasks
 
-    def _room(self, seat: _Seat) -> int:
+    def _room(self, slot: _Slot) -> int:
         """Return the number of tasks like the next one that a worker should get."""
-        if not self._queue or (seat.tasks and next(reversed(seat.tasks.values())).function != self._queue[0].function):
+        if not self._queue or (slot.tasks and next(reversed(slot.tasks.values())).function != self._queue[0].function):
             return 0
         seconds = self._seconds.get(self._queue[0].function, SHORT)
         if seconds >= SHORT:
-            return 1 - seat.load
-        share = len(self._queue) // (2 * len(self._seats))  # the other half will balance the load
-        return 1 + min(int(max(1, AHEAD / max(seconds, 1e-7))), MOST_AHEAD, share) - seat.load
+            return 1 - slot.load
+        share = len(self._queue) // (2 * len(self._slots))  # the other half will balance the load
+        return 1 + min(int(max(1, AHEAD / max(seconds, 1e-7))), MOST_AHEAD, share) - slot.load
 
     # -- messages arrive ---------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
         """Do the pool's pending work, unless another thread does it. Local; does not block."""
-        if self._duty.acquire(False):
+        if self._leading.acquire(False):
             try:
                 self._led += 1
                 self._work_off()
             finally:
-                self._duty.release()
+                self._leading.release()
 
     def _work_off(self) -> bool:
-        """Handle the messages that have arrived; return whether there were any. The caller has the duty."""
+        """Handle the messages that have arrived; return whether there were any. The caller leads."""
         arrived = self._lines.receive()
         if not arrived:
             return False
@@ -211,29 +218,29 @@ class Dispatcher:
 
     def _handle(self, worker: int, message: messages.Message, ended: list[Outcome]) -> None:
         verb, *content = message
-        seat = self._seats.get(worker)
-        if verb == messages.DONE and seat is not None:
+        slot = self._slots.get(worker)
+        if verb == messages.DONE and slot is not None:
             for number, succeeded, data, buffers, seconds in content[0]:
-                task = seat.tasks.pop(number)
+                task = slot.tasks.pop(number)
                 self._expect(task.function, seconds)
                 ended.append((task, succeeded, data, buffers, worker))
-            self._feed(seat)
+            self._feed(slot)
         elif verb == messages.SUBMIT:
             number, function, arguments, buffers = content
-            self._enqueue(Task(function, arguments, buffers, None, (worker, number)))
-        elif verb == messages.WAITS and seat is not None:
-            self._unlist(seat)
-            seat.waiting += content[0]
-            self._feed(seat)
-        elif verb == messages.BACK and seat is not None:
-            self._unlist(seat)
-            self._take_back(seat, content[0])
-            self._feed(seat)
+            self._enqueue(PoolTask(function, arguments, buffers, None, (worker, number)))
+        elif verb == messages.WAITS and slot is not None:
+            self._unlist(slot)
+            slot.waiting += content[0]
+            self._feed(slot)
+        elif verb == messages.BACK and slot is not None:
+            self._unlist(slot)
+            self._take_back(slot, content[0])
+            self._feed(slot)
             self._assign()
         elif verb == messages.READY:
             self._failed_starts = 0
-            seat = self._seats[worker] = _Seat(worker)
-            self._feed(seat)
+            slot = self._slots[worker] = _Slot(worker)
+            self._feed(slot)
         elif verb == messages.FAILED:
             error = packing.load_error(content[0], self._lines.name(worker))
             self._break(error, f"the initializer of {self._lines.name(worker)} failed: {error!r}", ended)
@@ -242,16 +249,16 @@ class Dispatcher:
         elif verb == messages.MISSING:
             self._miss(worker, content[0], ended)
 
-    def _unlist(self, seat: _Seat) -> None:
+    def _unlist(self, slot: _Slot) -> None:
         """Take a worker from the lists of idle ones."""
-        for seats in (self._idle, self._waiting):
-            if seat in seats:
-                seats.remove(seat)
+        for slots in (self._idle, self._waiting):
+            if slot in slots:
+                slots.remove(slot)
 
-    def _take_back(self, seat: _Seat, numbers: Iterable[int]) -> None:
+    def _take_back(self, slot: _Slot, numbers: Iterable[int]) -> None:
         """Queue tasks again that a worker has not begun, before all others."""
         for number in sorted(numbers, reverse=True):
-            task = seat.tasks.pop(number)
+            task = slot.tasks.pop(number)
             if task.future is None:
                 self._nested.append(task)
             else:
@@ -265,7 +272,7 @@ class Dispatcher:
             self._seconds.clear()
         self._seconds[function] = max(seconds, _FORGET * before + (1 - _FORGET) * seconds)
 
-    def _settle(self, task: Task, succeeded: bool, data: Any, buffers: tuple[Any, ...], worker: int) -> None:
+    def _settle(self, task: PoolTask, succeeded: bool, data: Any, buffers: tuple[Any, ...], worker: int) -> None:
         """Complete a future with the outcome from a worker."""
         with self._state:
             self.outstanding -= 1
@@ -286,10 +293,10 @@ class Dispatcher:
             error = packing.load_error(data, self._lines.name(worker))
         task.future.settle(value, error)
 
-    def _pass_on(self, task: Task, succeeded: bool, data: Any, buffers: tuple[Any, ...]) -> None:
+    def _pass_on(self, task: PoolTask, succeeded: bool, data: Any, buffers: tuple[Any, ...]) -> None:
         """Send the outcome of a nested task to the worker of its parent, if that is still there."""
         worker, number = task.origin
-        if worker in self._seats:
+        if worker in self._slots:
             if isinstance(data, BaseException):
                 data, buffers = packing.pack_error(data)
             outcome = (number, succeeded, data, packing.as_parts(buffers))
@@ -299,20 +306,20 @@ class Dispatcher:
 
     def _lose(self, worker: int, how: str, begun: int, ended: list[Outcome]) -> None:
         """Fail the tasks that a lost worker had begun, queue the others again, and start another worker."""
-        seat = self._seats.pop(worker, None)
+        slot = self._slots.pop(worker, None)
         name = self._lines.name(worker)
-        if seat is None:
+        if slot is None:
             self._failed_starts += 1
         else:
-            self._unlist(seat)
-            self._take_back(seat, [number for number in seat.tasks if number > begun])
-            for number, task in seat.tasks.items():
+            self._unlist(slot)
+            self._take_back(slot, [number for number in slot.tasks if number > begun])
+            for number, task in slot.tasks.items():
                 what = "while it ran" if number == begun else "before it had sent the result of"
                 ended.append((task, False, WorkerLostError(f"{name} {how} {what} {task.describe()}"), (), worker))
         if self._closed and not self._queue and not self._nested:
             return
         if self._failed_starts >= _FAILED_STARTS or not self._lines.replace():
-            if self._failed_starts >= _FAILED_STARTS or not self._seats:
+            if self._failed_starts >= _FAILED_STARTS or not self._slots:
                 self._break(None, f"the last {self._failed_starts or 1} workers were lost: {name} {how}", ended)
             return
         self._assign()
@@ -329,8 +336,8 @@ class Dispatcher:
     def _break(self, cause: BaseException | None, reason: str, ended: list[Outcome]) -> None:
         """Fail all tasks, since no worker is left."""
         self._broken, self._cause = f"{reason}; the pool takes no more tasks", cause
-        left = [*self._queue, *self._nested, *(task for seat in self._seats.values() for task in seat.tasks.values())]
-        for emptied in (self._queue, self._nested, self._seats, self._idle, self._waiting):
+        left = [*self._queue, *self._nested, *(task for slot in self._slots.values() for task in slot.tasks.values())]
+        for emptied in (self._queue, self._nested, self._slots, self._idle, self._waiting):
             emptied.clear()
         for task in left:
             if task.future is not None and task.future.cancelled():
@@ -378,35 +385,35 @@ class Dispatcher:
 
     def _lead(self, ready: Callable[[], bool], seconds: float) -> bool:
         """Wait for work, unless a condition holds, and do it; return False if another thread leads."""
-        if not self._duty.acquire(False):
+        if not self._leading.acquire(False):
             return False
         try:
             self._led += 1
             if not ready():
-                self._lines.sleep(seconds, spin=len(self._seats) - len(self._idle) < self._cores)
+                self._lines.sleep(seconds, spin=len(self._slots) - len(self._idle) < self._cores)
                 self._work_off()
         finally:
-            self._duty.release()
+            self._leading.release()
             if self._followers:
                 with self._state:
                     self.condition.notify_all()  # another waiting thread can lead
         return True
 
-    def _start_stand_in(self) -> None:
-        """Start the stand-in.
+    def _start_thread(self) -> None:
+        """Start the thread of the pool.
 
         Raises:
             PoolBrokenError: this process cannot start a thread.
         """
-        thread = threading.Thread(target=self._stand_by, name="gondwana-pool", daemon=True)
+        thread = threading.Thread(target=self._lead_alone, name="gondwana-pool", daemon=True)
         try:
             thread.start()
         except RuntimeError:
             limit = OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             raise PoolBrokenError(f"the thread of a pool cannot be started: {unstartable(limit)}") from None
-        self._stand_in = thread
+        self._thread = thread
 
-    def _stand_by(self) -> None:
+    def _lead_alone(self) -> None:
         """Do the pool's work while nobody waits, until the pool has ended."""
         led, quiet, tick = -1, 0, TICK
         while not (self._closed and self.outstanding == 0):
@@ -417,10 +424,10 @@ class Dispatcher:
                 quiet = 0
             time.sleep(tick)
             quiet = 0 if self.outstanding else quiet + 1
-            tick = min(2 * tick, LONGEST_TICK) if self._led != led or self._duty.locked() else TICK
+            tick = min(2 * tick, LONGEST_TICK) if self._led != led or self._leading.locked() else TICK
             if tick > TICK or (self.outstanding and self._lead(lambda: False, _NAP)):
                 led = self._led
-        with self._duty:
+        with self._leading:
             self._lines.stop(at_once=self._at_once)
 
     # -- the end -----------------------------------------------------------------------------------------------------
@@ -431,7 +438,7 @@ class Dispatcher:
         Args:
             wait: whether to block until then.
             cancel: whether to cancel the tasks that no worker has.
-            at_once: whether to end the workers in the middle of a task.
+            at_once: whether to end the workers during a task.
         """
         ended: list[Outcome] = []
         with self._state:
@@ -445,17 +452,17 @@ class Dispatcher:
                 future.set_running_or_notify_cancel()
         for outcome in ended:
             self._settle(*outcome)
-        if first and self._stand_in is None:  # there was no task
-            with self._duty:
+        if first and self._thread is None:  # there was no task
+            with self._leading:
                 self._lines.stop(at_once=self._at_once)
         elif first:
             self._work.set()
             self._lines.wake()
-        if wait and self._stand_in not in (None, threading.current_thread()):
+        if wait and self._thread not in (None, threading.current_thread()):
             self.wait(lambda: self.outstanding == 0, None)
             self._work.set()
-            assert self._stand_in is not None
-            self._stand_in.join()
+            assert self._thread is not None
+            self._thread.join()
 
     def _drop(self) -> list[TaskFuture]:
         """Empty the queue; return the futures of its tasks."""

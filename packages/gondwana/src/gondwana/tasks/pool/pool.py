@@ -22,13 +22,13 @@ from gondwana.tasks.pool.maps import Submitter
 from gondwana.tasks.pool.packing import Function, OtherProgram, Packer, SameProgram
 from gondwana.tasks.pool.processes import Processes
 from gondwana.tasks.pool.ranks import Ranks, WorkerLine
-from gondwana.tasks.pool.task import PoolBrokenError, PoolClosedError, Task, TaskFuture, unstartable
+from gondwana.tasks.pool.task import PoolBrokenError, PoolClosedError, PoolTask, TaskFuture, unstartable
 from gondwana.tasks.pool.worker import Worker
 from gondwana.teams import world
 
 _numbers = itertools.count(1)
 
-Crew: TypeAlias = "Alone | Dispatcher | Worker"
+Role: TypeAlias = "Alone | Dispatcher | Worker"
 
 
 class _LeftPool(BaseException):
@@ -84,8 +84,8 @@ class WorkerPool(Submitter):
         self._inside = self._served = False
         self._processes: Processes | None = None
         self._initializer = initializer, initargs
-        self._crew = self._start(max_workers) if max_workers else self._join() if world.size > 1 else self._alone()
-        weakref.finalize(self, _end, os.getpid(), self._crew)
+        self._role = self._start(max_workers) if max_workers else self._join() if world.size > 1 else self._alone()
+        weakref.finalize(self, _end, os.getpid(), self._role)
 
     def _start(self, workers: int) -> Dispatcher:
         packer = OtherProgram()
@@ -95,7 +95,7 @@ class WorkerPool(Submitter):
             raise PoolBrokenError(f"WorkerPool({workers}): no worker can be started: {unstartable(error)}") from error
         return Dispatcher(self._processes, packer)
 
-    def _join(self) -> Crew:
+    def _join(self) -> Role:
         packer = SameProgram()
         if world.rank == 0:
             return Dispatcher(Ranks(self._key), packer)
@@ -119,21 +119,21 @@ class WorkerPool(Submitter):
         return self._shared.workers
 
     @property
-    def _shared(self) -> Crew:
-        crew = self._crew
-        if isinstance(crew, Worker):
-            if not crew.serving:
-                self._serve(crew)
+    def _shared(self) -> Role:
+        role = self._role
+        if isinstance(role, Worker):
+            if not role.serving:
+                self._serve(role)
         elif self._processes is None and world.size > 1:
             self._check_inside()
-        return crew
+        return role
 
     def _submit(self, function: Function, arguments: bytes, buffers: tuple[Any, ...]) -> TaskFuture:
-        crew = self._crew
-        if isinstance(crew, Worker):
-            return crew.submit(function, arguments, buffers)
-        future = TaskFuture(crew)
-        crew.submit(Task(function, arguments, buffers, future))
+        role = self._role
+        if isinstance(role, Worker):
+            return role.submit(function, arguments, buffers)
+        future = TaskFuture(role)
+        role.submit(PoolTask(function, arguments, buffers, future))
         return future
 
     def add(self, workers: int) -> None:
@@ -170,12 +170,12 @@ class WorkerPool(Submitter):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
         try:
-            if isinstance(self._crew, Worker):
+            if isinstance(self._role, Worker):
                 if kind is None:
-                    self._serve(self._crew)
+                    self._serve(self._role)
                 return kind is _LeftPool
             at_once = self._processes is not None and kind is not None and not issubclass(kind, Exception)
-            self._crew.close(wait=True, cancel=kind is not None, at_once=at_once)
+            self._role.close(wait=True, cancel=kind is not None, at_once=at_once)
         except _LeftPool:
             pass
         finally:
@@ -189,9 +189,9 @@ class WorkerPool(Submitter):
             wait: whether to block until then.
             cancel_futures: whether to cancel the tasks that no worker has.
         """
-        crew = self._shared
-        assert not isinstance(crew, Worker)
-        crew.close(wait=wait, cancel=cancel_futures, at_once=False)
+        role = self._shared
+        assert not isinstance(role, Worker)
+        role.close(wait=wait, cancel=cancel_futures, at_once=False)
 
     def _serve(self, worker: Worker) -> None:
         """Run tasks until rank 0 has left the `with` statement, then leave it here, too."""
@@ -209,10 +209,10 @@ class WorkerPool(Submitter):
             )
 
 
-def _end(process: int, crew: Crew) -> None:
+def _end(process: int, role: Role) -> None:
     """End a pool that nobody can use any more, unless this is a forked copy of its process."""
-    if process == os.getpid() and not isinstance(crew, Worker):
-        crew.close(wait=True, cancel=False, at_once=False)
+    if process == os.getpid() and not isinstance(role, Worker):
+        role.close(wait=True, cancel=False, at_once=False)
 
 
 class Alone:
@@ -233,7 +233,7 @@ class Alone:
         self.packer = packer
         self._closed = False
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: PoolTask) -> None:
         """Run a task. Local; blocks until it has ended.
 
         Raises:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError
+from dataclasses import dataclass
 from reprlib import repr as shortened
 from typing import Any, Protocol, TypeAlias
 
@@ -29,7 +30,8 @@ _PENDING, _RUNNING, _FINISHED = "PENDING", "RUNNING", "FINISHED"
 _CANCELLED = ("CANCELLED", "CANCELLED_AND_NOTIFIED")
 
 
-class Task:
+@dataclass(slots=True, eq=False)
+class PoolTask:
     """A task and its future.
 
     Args:
@@ -37,21 +39,14 @@ class Task:
         arguments: pickle of a tuple and a dictionary.
         buffers: buffers of the pickle.
         future: future, for a task of this process.
-        origin: for a nested task: the worker that has submitted it, and its number there.
+        origin: worker that has submitted a nested task, and the task's number there; else None.
     """
 
-    __slots__ = ("arguments", "buffers", "function", "future", "origin")
-
-    def __init__(
-        self,
-        function: Function,
-        arguments: bytes,
-        buffers: tuple[Any, ...],
-        future: TaskFuture | None,
-        origin: tuple[int, int] = (0, 0),
-    ) -> None:
-        self.function, self.arguments, self.buffers = function, arguments, buffers
-        self.future, self.origin = future, origin
+    function: Function
+    arguments: bytes
+    buffers: tuple[Any, ...]
+    future: TaskFuture | None
+    origin: tuple[int, int] = (0, 0)
 
     def describe(self) -> str:
         """Return the call for messages, such as `simulate(3)`. Local."""

@@ -30,7 +30,7 @@ class Worker:
 
     Attributes:
         condition: condition of the futures of nested tasks.
-        serving: whether it runs tasks now.
+        serving: whether the worker runs tasks now.
     """
 
     workers = 1
