@@ -35,7 +35,8 @@ def folds(ranks: int, nbytes: int, share_memory: bool) -> bool:
 
     Through memory if all ranks share some; else each rank that gets the result gathers the contributions of all.
     """
-    return ranks > 1 and ranks * nbytes <= MOST_FOLDED and (share_memory or ranks <= MOST_FOLDING)
+    is_small = nbytes <= LARGEST_FOLDED and ranks * nbytes <= MOST_FOLDED
+    return ranks > 1 and is_small and (share_memory or ranks <= MOST_FOLDING)
 
 
 class Quick(Protocol):
