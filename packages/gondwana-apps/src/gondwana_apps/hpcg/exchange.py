@@ -1,16 +1,12 @@
-"""The exchange of entries of vectors between ranks: one-sided puts with signals, from Python and from compiled code.
+"""The exchange of entries of vectors between ranks: plans of copies, which compiled code starts and waits for.
 
 The entries that ranks need from each other follow from the matrix alone (HPCG 3.1).
-
-Every rank has, for each level, receive buffers for two exchanges, which take turns. A neighbour's message of one
-exchange implies that it has read all of the previous one, so a put never overwrites unread entries, and no rank waits
-for a confirmation.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,9 +15,6 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana_apps.hpcg.grid import Geometry
-
-RANK, CHANNEL, BASE, STRIDE = range(4)
-"""Columns of `Links.targets`: the neighbour's rank, its channel, the offset in its inbox, the distance of its turns."""
 
 
 @dataclass(frozen=True)
@@ -45,33 +38,23 @@ class Halo:
 
 
 class Links(NamedTuple):
-    """Data of exchanges for compiled code. Messages of all levels are numbered consecutively; each has its channel.
+    """Data of exchanges for compiled code.
 
     Attributes:
-        inbox: pointer to the entries received by this rank; `inbox.on(rank)` to those of a neighbour.
-        signal: signal that counts arrivals.
-        messages: the first message of each level, and the end.
-        targets: target of each message, one in a row: see `RANK`.
-        starts: start of each message in `rows` and `buffer`.
-        rows: own rows to send, within their level.
-        buffer: entries to send.
-        base: start of each level in `received`.
-        stride: entries of an exchange of each level.
-        turns: number of exchanges of each level so far.
-        received: the inbox of this rank.
+        plans: copies of each level, from `sent` to `received` of the neighbours.
+        rows: own rows to send, within their level, level by level.
+        sent: their entries of a vector.
+        first_sent: the first of each level, and the end.
+        received: entries from neighbours.
+        first_received: the first of each level, and the end.
     """
 
-    inbox: gw.GlobalPtr
-    signal: gw.Signal
-    messages: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    plans: tuple[gw.Plan, ...]
     rows: NDArray[np.int64]
-    buffer: NDArray[np.float64]
-    base: NDArray[np.int64]
-    stride: NDArray[np.int64]
-    turns: NDArray[np.int64]
+    sent: NDArray[np.float64]
+    first_sent: NDArray[np.int64]
     received: NDArray[np.float64]
+    first_received: NDArray[np.int64]
 
 
 def connect(
@@ -133,71 +116,45 @@ def localise(
 
 
 def link(team: gw.Team, halos: Sequence[Halo]) -> Links:
-    """Open memory for the exchanges of all levels. Collective over team.
+    """Open memory for the exchanges of all levels, and plan them. Collective over team.
 
     Args:
         team: the ranks of the halos.
         halos: halos of this rank, one for each level.
     """
-    stride = np.array([halo.size for halo in halos], np.int64)
-    base = np.concatenate(([0], np.cumsum(2 * stride)[:-1]))
-    inbox = gw.Segment(team, 8 * max(1, 2 * int(stride.sum()))).pointer(dtype="f8")
-    routes = _routes(halos, base, stride)
-    theirs = dict(zip(range(team.size), team.allgather({key[:2]: key[2:] for key in routes}), strict=True))
-    targets = np.zeros((len(routes), 4), np.int64)
-    for message, (level, rank, *_) in enumerate(routes):
-        targets[message] = rank, *theirs[rank][level, team.rank]
-    signal = gw.Signal(team, channels=max(1, *(len(found) for found in theirs.values())))
-    sent = [rows for halo in halos for rows in halo.sent]
-    return Links(
-        inbox=inbox,
-        signal=signal,
-        messages=np.array([0, *itertools.accumulate(len(halo.neighbours) for halo in halos)], np.int64),
-        targets=targets,
-        starts=np.array([0, *itertools.accumulate(map(len, sent))], np.int64),
-        rows=np.concatenate([np.empty(0, np.int64), *sent]),
-        buffer=np.zeros(sum(map(len, sent))),
-        base=base,
-        stride=stride,
-        turns=np.zeros(len(halos), np.int64),
-        received=inbox.local(inbox.room),
-    )
-
-
-def _routes(
-    halos: Sequence[Halo], base: NDArray[np.int64], stride: NDArray[np.int64]
-) -> list[tuple[int, int, int, int, int]]:
-    """For each message to this rank: level, source rank, channel, target, and the distance of the turns."""
-    routes: list[tuple[int, int, int, int, int]] = []
+    rows = np.concatenate([np.empty(0, np.int64), *(rows for halo in halos for rows in halo.sent)])
+    sent = np.zeros(len(rows))
+    first_sent = _starts(sum(map(len, halo.sent)) for halo in halos)
+    first_received = _starts(halo.size for halo in halos)
+    inbox = gw.Segment(team, 8 * max(1, int(first_received[-1]))).pointer(dtype="f8")
+    plans = []
     for level, halo in enumerate(halos):
-        place = int(base[level])
-        for rank, count in zip(halo.neighbours, halo.received, strict=True):
-            routes.append((level, rank, len(routes), place, int(stride[level])))
-            place += count
-    return routes
+        places = dict(zip(halo.neighbours, first_received[level] + _starts(halo.received), strict=False))
+        theirs = team.alltoall([places.get(rank) for rank in range(team.size)])
+        parts = np.split(sent, first_sent[level] + _starts(map(len, halo.sent)))[1:]
+        pairs = [(part, inbox.on(rank) + theirs[rank]) for part, rank in zip(parts, halo.neighbours, strict=False)]
+        plans.append(gw.plan(pairs, team))
+    return Links(tuple(plans), rows, sent, first_sent, inbox.local(inbox.room), first_received)
+
+
+def _starts(sizes: Iterable[int]) -> NDArray[np.int64]:
+    """Where parts of so many elements start, and the end."""
+    return np.array([0, *itertools.accumulate(sizes)], np.int64)
 
 
 @gw.jit
 def begin(links: Any, level: int, vector: Any) -> None:
     """Send the entries of a level's vector that neighbours need. Collective over the neighbours; does not wait."""
-    turn = links.turns[level] & 1
-    for message in range(links.messages[level], links.messages[level + 1]):
-        first, last = links.starts[message], links.starts[message + 1]
-        for place in range(first, last):
-            links.buffer[place] = vector[links.rows[place]]
-        target = links.targets[message]
-        there = links.inbox.on(target[RANK]) + (target[BASE] + turn * target[STRIDE])
-        gw.put(links.buffer[first:last], there, notify=links.signal.at(target[RANK], target[CHANNEL]))
+    for place in range(links.first_sent[level], links.first_sent[level + 1]):
+        links.sent[place] = vector[links.rows[place]]
+    links.plans[level].start()
 
 
 @gw.jit
 def finish(links: Any, level: int) -> int:
-    """Wait for neighbours' messages; return their start in `links.received`. Collective over the neighbours."""
-    for message in range(links.messages[level], links.messages[level + 1]):
-        gw.wait(links.signal, 1, message)
-    turn = links.turns[level]
-    links.turns[level] = turn + 1
-    return links.base[level] + (turn & 1) * links.stride[level]  # type: ignore[no-any-return]
+    """Wait for neighbours' entries; return their start in `links.received`. Collective over the neighbours."""
+    links.plans[level].wait()
+    return links.first_received[level]  # type: ignore[no-any-return]
 
 
 @gw.jit
@@ -205,7 +162,7 @@ def update(links: Any, level: int, vector: Any) -> None:
     """Update the end of a vector, which holds entries of other ranks. Collective over the neighbours."""
     begin(links, level, vector)
     start = finish(links, level)
-    count = links.stride[level]
+    count = links.first_received[level + 1] - start
     rows = len(vector) - count
     for place in range(count):
         vector[rows + place] = links.received[start + place]

@@ -146,7 +146,7 @@ def renumber(links: Links, matrices: Split, rows: list[int]) -> Links:
     """
     new = links.rows.copy()
     starts = np.cumsum([0, *rows])
-    for level, (first, last) in enumerate(itertools.pairwise(links.starts[links.messages].tolist())):
+    for level, (first, last) in enumerate(itertools.pairwise(links.first_sent.tolist())):
         new[first:last] = matrices.place[starts[level] + links.rows[first:last]] - matrices.first[level]
     return links._replace(rows=new)
 

@@ -333,6 +333,34 @@ def check_nothing_is_written_before_its_owner_has_started():
     world.barrier()
 
 
+def check_what_is_ready_is_written_before_its_owner_has_started():
+    """Two plans take turns, so that a rank writes what the others have read before they sent their last value."""
+    value, sent = np.zeros(1), gw.Signal(world)
+    place = gw.Segment(world, 16 * RANKS).pointer(dtype=float)
+    arrived = place.local(2 * RANKS).reshape(2, RANKS)
+    turns = [
+        gw.plan([(value, place.on(rank) + (turn * RANKS + ME)) for rank in range(RANKS)], ready=True)
+        for turn in range(2)
+    ]
+    for number in range(1, 40):
+        value[:] = 100.0 * number + ME
+        turns[number % 2].start().wait()
+        assert arrived[number % 2].tolist() == [100.0 * number + rank for rank in range(RANKS)]
+    world.barrier()
+    if RANKS > 1 and world.node_count == 1:
+        if ME == 0:
+            value[:] = -1.0
+            turns[0].start()
+            sent.add(RIGHT)
+        if ME == 1:
+            sent.wait()
+            assert arrived[0, 0] == -1.0
+        if ME != 0:
+            turns[0].start()
+        turns[0].wait()
+    world.barrier()
+
+
 def check_plans_under_way_together_in_any_order():
     plans, segments, values = [], [], []
     for number in range(3):
@@ -373,6 +401,7 @@ def check_what_is_refused_is_refused_by_all():
         assert raises(UsageError, lambda pairs=pairs: gw.plan(pairs if last else []))
     if RANKS > 1:
         assert "segment" in raises(UsageError, lambda: gw.plan([(there, np.zeros(2))] if last else []))
+        assert "ready is False on rank 0" in raises(UsageError, lambda: gw.plan([], ready=last))
         pair = world.split(ME // 2)
         outside = gw.strided(segment.pointer((ME + 2) % RANKS, float), (2,), (8,))
         if RANKS % 2 == 0 and RANKS > 2:

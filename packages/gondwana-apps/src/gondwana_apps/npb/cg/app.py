@@ -13,7 +13,7 @@ from gondwana_apps.npb.cg import matrix, sums, vectors
 from gondwana_apps.npb.cg.grid import Grid
 from gondwana_apps.npb.cg.makea import BYTES_AN_ELEMENT, make_matrix
 from gondwana_apps.npb.cg.matrix import Matrix
-from gondwana_apps.npb.cg.partners import CONJG, NCOMM, RCOMM, Partners, Piece, Place, connect
+from gondwana_apps.npb.cg.partners import CONJG, NCOMM, RCOMM, Partners, Piece, connect
 from gondwana_apps.npb.cg.problem import PROBLEMS, CGProblem
 from gondwana_apps.npb.cg.solver import solver
 from gondwana_apps.npb.common import app as common
@@ -115,7 +115,7 @@ class CG:
         return {
             "communication": (sums.vector_with_flags, sums.scalar_with_flags, *sums.ONE_SIDED),
             "computation": (solver, matrix.multiply, dot, *vectors.UPDATES),
-            "declarations": (Matrix, Place, Piece, Partners),
+            "declarations": (Matrix, Piece, Partners),
         }
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gondwana as gw
+from gondwana import simd
 
 ABREAST = 4
 """Rows side by side: their sums are under way together, while one alone would wait for each addition."""
@@ -23,6 +24,10 @@ ELEMENTS = 24
 
 NARROWEST, WIDEST = 5_000, 2**15
 """Columns of a panel: their part of the vector is then between 40 and 256 KiB."""
+
+AHEAD = 256
+"""Elements after those that are multiplied whose values are prefetched: whether the processor does it by itself depends
+on the place of the loop in memory."""
 
 BYTES = 10
 """Bytes of an element: its value and its column."""
@@ -102,6 +107,7 @@ def multiply(a: Any, p: Any, w: Any) -> None:
         for group in range(panel * a.groups, (panel + 1) * a.groups):
             s0 = s1 = s2 = s3 = 0.0
             for k in range(a.start[group], a.start[group + 1], ABREAST):
+                simd.prefetch(a.value, k + AHEAD)
                 s0 += a.value[k] * p[first + a.column[k]]
                 s1 += a.value[k + 1] * p[first + a.column[k + 1]]
                 s2 += a.value[k + 2] * p[first + a.column[k + 2]]

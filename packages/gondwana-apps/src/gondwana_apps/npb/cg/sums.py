@@ -1,4 +1,4 @@
-"""Sums over the rows of the grid, in three ways: one-sided with barriers or with signals, and by MPI.
+"""Sums over the rows of the grid, in three ways: one-sided with barriers or with flags, and by MPI.
 
 Each way has a function for vectors, which takes the sums `partners.w` of a product over this rank's columns and leaves
 in `q` the elements of the product that this rank has, and one for scalars. The one-sided ways add in the order of the
@@ -13,51 +13,41 @@ from __future__ import annotations
 from typing import Any
 
 import gondwana as gw
-
-_VECTORS, _SCALARS = 0, 1
+from gondwana_apps.npb.cg.partners import TURNS
 
 
 @gw.jit
 def vector_with_barriers(partners: Any, q: Any) -> None:
     """Put the pieces into place at each rank that needs one, and wait at a barrier."""
-    turn = _next_turn(partners, _VECTORS)
     for piece in partners.pieces:
-        gw.put(piece.part, piece.there + turn * piece.distance)
+        gw.put(piece.part, piece.there)
     gw.barrier(partners.team)
-    _add_parts(partners, turn, q)
+    _add_parts(partners, q)
 
 
 @gw.jit
 def scalar_with_barriers(partners: Any, value: float) -> float:
     """Put the value into place at each rank of the row, and wait at a barrier."""
-    turn = _next_turn(partners, _SCALARS)
-    for piece in partners.scalars:
-        gw.put(value, piece.there + turn * piece.distance)
+    turn = _next_turn(partners)
+    for there in partners.places:
+        gw.put(value, there + turn * partners.row.size)
     gw.barrier(partners.team)
     return _add_values(partners, turn)
 
 
 @gw.jit
 def vector_with_flags(partners: Any, q: Any) -> None:
-    """Put the pieces into place and signal each arrival; wait for this rank's own."""
-    turn = _next_turn(partners, _VECTORS)
-    for piece in partners.pieces:
-        arrived = partners.arrived.at(piece.rank, partners.column)
-        gw.put(piece.part, piece.there + turn * piece.distance, notify=arrived)
-    for column in range(partners.size):
-        gw.wait(partners.arrived, 1, column)
-    _add_parts(partners, turn, q)
+    """Copy the pieces into place by a plan, which waits for this rank's own."""
+    _copy(partners.vectors)
+    _add_parts(partners, q)
 
 
 @gw.jit
 def scalar_with_flags(partners: Any, value: float) -> float:
-    """Put the value into place and signal each arrival; wait for those of the other ranks."""
-    turn = _next_turn(partners, _SCALARS)
-    for piece in partners.scalars:
-        arrived = partners.arrived.at(piece.rank, partners.size + partners.column)
-        gw.put(value, piece.there + turn * piece.distance, notify=arrived)
-    for column in range(partners.size):
-        gw.wait(partners.arrived, 1, partners.size + column)
+    """Copy the value into place by a plan, which waits for those of the other ranks."""
+    turn = _next_turn(partners)
+    partners.scalar[0] = value
+    _copy(partners.scalars[turn])
     return _add_values(partners, turn)
 
 
@@ -79,19 +69,25 @@ def scalar_by_mpi(partners: Any, value: float) -> float:
 
 
 @gw.jit
-def _next_turn(partners: Any, kind: int) -> int:
-    partners.turns[kind] += 1
-    return partners.turns[kind] % 2  # type: ignore[no-any-return]
+def _next_turn(partners: Any) -> int:
+    partners.turn[0] += 1
+    return partners.turn[0] % TURNS  # type: ignore[no-any-return]
 
 
 @gw.jit
-def _add_parts(partners: Any, turn: int, q: Any) -> None:
+def _copy(plan: Any) -> None:
+    plan.start()
+    plan.wait()
+
+
+@gw.jit
+def _add_parts(partners: Any, q: Any) -> None:
     first, end = partners.columns
-    source = partners.sources[turn, 0]
+    source = partners.sources[0]
     for i in range(first, end):
         q[i] = partners.memory[source + i]
-    for column in range(1, partners.size):
-        source = partners.sources[turn, column]
+    for column in range(1, partners.row.size):
+        source = partners.sources[column]
         for i in range(first, end):
             q[i] += partners.memory[source + i]
 
@@ -99,7 +95,7 @@ def _add_parts(partners: Any, turn: int, q: Any) -> None:
 @gw.jit
 def _add_values(partners: Any, turn: int) -> float:
     total = partners.values[turn, 0]
-    for column in range(1, partners.size):
+    for column in range(1, partners.row.size):
         total += partners.values[turn, column]
     return total  # type: ignore[no-any-return]
 
@@ -111,5 +107,5 @@ WAYS = {
 }
 """The ways to add up vectors and scalars, by name. The first is the default."""
 
-ONE_SIDED = (_next_turn, _add_parts, _add_values)
+ONE_SIDED = (_next_turn, _copy, _add_parts, _add_values)
 """Common functions of the one-sided ways."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 import gondwana as gw
+from gondwana_apps.timers import Timers
 
 TOTAL, COMPUTING, COMMUNICATING = "total", "totcomp", "totcomm"
 
@@ -51,21 +50,20 @@ class Sections:
     def __init__(self, team: gw.Team, names: Sequence[str], enabled: bool) -> None:
         self.enabled = enabled
         self._team = team
-        inside = [name for name in names if name not in (TOTAL, COMPUTING, COMMUNICATING)]
-        self._timers = {name: _Timer() for name in (TOTAL, *inside)}
+        self._names = [TOTAL, *(name for name in names if name not in (TOTAL, COMPUTING, COMMUNICATING))]
+        self._timers = Timers()
 
     def __call__(self, name: str) -> AbstractContextManager[object]:
         """Return the timer of a section, to be used by `with`. Local."""
-        return self._timers[name] if self.enabled else _NOTHING
+        return self._timers(name) if self.enabled else _NOTHING
 
     def add(self, name: str, seconds: float) -> None:
         """Add seconds that were measured elsewhere, as in compiled code. Local."""
-        self._timers[name].seconds += seconds
+        self._timers.seconds[name] += seconds
 
     def clear(self) -> None:
         """Set all timers to zero. Local."""
-        for timer in self._timers.values():
-            timer.seconds = 0.0
+        self._timers.seconds.clear()
 
     def spreads(self, total: float) -> dict[str, Spread]:
         """Compare the ranks. Collective over the team.
@@ -76,8 +74,7 @@ class Sections:
         Returns:
             The spread of each section, in the order of the table, and of communication and of the rest.
         """
-        self._timers[TOTAL].seconds = total
-        own = {name: timer.seconds for name, timer in self._timers.items()}
+        own = {name: self._timers.seconds[name] for name in self._names} | {TOTAL: total}
         communicating = sum(seconds for name, seconds in own.items() if name in COMMUNICATION)
         own |= {COMPUTING: total - communicating, COMMUNICATING: communicating}
         ranks = self._team.allgather(own)
@@ -92,22 +89,6 @@ def table(spreads: dict[str, Spread], ranks: int) -> list[str]:
         values = "".join(f"{seconds:12.4f}" for seconds in spread)
         lines.append(f" timer {number:2d}({name:{width}}) :{values}")
     return lines
-
-
-class _Timer:
-    """Adds up the time inside `with` blocks, which for one timer do not nest."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._start = 0.0
-
-    def __enter__(self) -> None:
-        self._start = time.perf_counter()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.seconds += time.perf_counter() - self._start
 
 
 def _spread(seconds: list[float]) -> Spread:

@@ -1,6 +1,7 @@
-"""One-sided transposes: finished data go to their places at once, while the next are computed; then comes a barrier.
+"""One-sided transposes: finished data go to their places at once, while the next are computed.
 
-No rank may send again before all have read their data: the sum in each checksum of the solver ensures that.
+No rank may put rows again before all have read their data: the sum in each checksum of the solver ensures that. Plans
+ensure it by themselves.
 """
 
 from __future__ import annotations
@@ -45,32 +46,33 @@ class Pencils(Transpose):
 
 
 class Slabs(Stacked):
-    """The parts of some planes that a rank needs go to it by one copy that is not waited for."""
+    """The parts of some planes that a rank needs go to it by a plan, which is waited for when the next are computed."""
 
     def _prepare(self) -> None:
         super()._prepare()
+        team = self.source.team
         blocks = [self.target.block(rank) for rank in self.target.meeting(self.source)]
-        # The intersections of planes and blocks are known beforehand: the calculus of boxes need not be in the loop.
-        self._common = [[_common(stack.array, block) for block in blocks] for stack in self._stacks]
-        self._sent: list[gw.Transfer] = []
+        pairs = [[_common(stack.array, block) for block in blocks] for stack in self._stacks]
+        pairs += [[]] * (team.allreduce(len(pairs), "max") - len(pairs))  # others may have more planes
+        self._plans = [gw.plan(of_stack, team) for of_stack in pairs]
 
     def _send(self, number: int) -> None:
-        before, self._sent = self._sent, [gw.copy(planes, block) for planes, block in self._common[number]]
-        for transfer in before:
-            transfer.wait()  # the memory of these planes comes next
+        if number > 0:
+            self._plans[number - 1].wait()  # the memory of these planes comes next
+        self._plans[number].start()
 
     def _finish(self) -> None:
-        for transfer in self._sent:
-            transfer.wait()
-        self.source.team.barrier()
+        sent = len(self._stacks)
+        self._plans[sent - 1].wait()
+        for plan in self._plans[sent:]:
+            plan.start().wait()
 
 
 class BlockingSlabs(Slabs):
-    """The same, but each copy is waited for."""
+    """The same, but each plan is waited for at once."""
 
     def _send(self, number: int) -> None:
-        for planes, block in self._common[number]:
-            gw.copy(planes, block).wait()
+        self._plans[number].start().wait()
 
 
 def _common(planes: gw.Array, block: Any) -> tuple[gw.Array, Any]:
