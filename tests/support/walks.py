@@ -12,6 +12,12 @@ from typing import NamedTuple
 SOURCE = "/gondwana/src/"
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 PUT = "A put of 8 bytes to a rank of the node"
+FAR_PUT = "A put of 8 bytes to a rank of another node"
+EXCHANGE = "An exchange of ghosts on a node"
+SUM = "A sum over the ranks of a node"
+CALL = "A remote call"
+TO_HARDWARE = PUT, FAR_PUT, EXCHANGE, SUM, CALL
+"""Walks from a public function to the hardware."""
 START = "From `gondwana run -n 2 heat.py` to the first line of the program"
 
 

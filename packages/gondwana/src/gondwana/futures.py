@@ -51,30 +51,39 @@ class Future(Generic[T]):
         return self._done
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until the operation has completed, with a result or an error. Blocks; user-level progress.
+        """Wait until the operation has completed, and raise its error if it has one. Blocks; user-level progress.
 
         Args:
-            timeout: seconds; None: no limit.
+            timeout: Limit of the time [seconds]; None: no limit.
 
         Raises:
             TimeoutError: the operation has not completed after `timeout` seconds; it continues.
             ProgressError: called inside a callback before the operation has completed.
+            Exception: the error of the operation.
         """
-        if not self.done():
-            progress.wait_until(self.done, self._what(), timeout, self, bell=True)
+        if not self._done:
+            self._block(timeout)
+        if self._error is not None:
+            raise self._error
 
     def result(self, timeout: float | None = None) -> T:
         """Return the result, or raise the error of the operation. Blocks; arguments and errors as for `wait`."""
         if not self._done:
-            self.wait(timeout)
+            self._block(timeout)
         if self._error is not None:
             raise self._error
         return self._value  # type: ignore[return-value]  # None is a T then
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the error of the operation, None if it succeeded. Blocks; arguments and errors as for `wait`."""
-        self.wait(timeout)
+        """Return the error of the operation, None if it succeeded. Blocks; arguments as for `wait`."""
+        if not self._done:
+            self._block(timeout)
         return self._error
+
+    def _block(self, timeout: float | None) -> None:
+        """Return when the operation has completed, with a result or an error; arguments and errors as for `wait`."""
+        if not self.done():
+            progress.wait_until(self.done, self._what(), timeout, self, bell=True)
 
     def then(self, call: Callable[[T], U | Future[U]]) -> Future[U]:
         """Return the future of `call(result)`. Local; does not wait.
@@ -83,7 +92,7 @@ class Future(Generic[T]):
         a future, the new future gets that one's result. Errors are passed on to the new future without a call.
 
         Args:
-            call: function of the result.
+            call: Function of the result.
         """
         promise: Promise[U] = Promise()
 
@@ -202,10 +211,12 @@ class Promise(Generic[T]):
 class Polled(Future[T]):
     """A future of an operation that can be polled, and completed by blocking. Local.
 
+    An error of these functions is that of the operation.
+
     Args:
-        ready: returns whether the operation is complete; cheap, makes no progress.
-        finish: completes it; blocks, without running user code.
-        result: returns its result once it is complete; None for an operation without one.
+        ready: Function that returns whether the operation is complete; cheap, makes no progress.
+        finish: Function that completes it; blocks, without running user code.
+        result: Function that returns its result once it is complete; None for an operation without one.
     """
 
     __slots__ = ("_finish", "_ready", "_result")
@@ -218,15 +229,29 @@ class Polled(Future[T]):
 
     def done(self) -> bool:
         """Return whether the operation is complete. Local; no progress."""
-        if not self._done and self._ready():
-            self._settle(None if self._result is None else self._result(), None)
-        return self._done
+        if not self._done:
+            try:
+                if not self._ready():
+                    return False
+                value = None if self._result is None else self._result()
+            except Exception as error:
+                interruptions.let_pass(error)
+                self._settle(None, error)
+            else:
+                self._settle(value, None)
+        return True
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Complete the operation. Blocks until MPI has executed it, regardless of the timeout."""
+    def _block(self, timeout: float | None) -> None:
+        """Complete the operation: return when MPI has executed it, regardless of the timeout."""
         if not self.done():
-            self._finish()
-            self.done()
+            try:
+                self._finish()
+                value = None if self._result is None else self._result()
+            except Exception as error:
+                interruptions.let_pass(error)
+                self._settle(None, error)
+            else:
+                self._settle(value, None)
 
     def add_done_callback(self, call: Callable[[Future[T]], None]) -> None:
         """Register `call(future)` to run on completion: immediately if complete, else inside progress. Local."""
@@ -256,7 +281,7 @@ def _complete_observed() -> bool:
     if not _observed:
         return False
     for operation in progress.taken(_observed):
-        operation.wait()
+        operation._block(None)
     return True
 
 
@@ -350,8 +375,8 @@ def deferred_by(polls: int, act: Callable[[], None]) -> Future[None]:
     """Defer `act()` by a number of polls of internal progress. Local; does not wait.
 
     Args:
-        polls: number of polls, 0 or more.
-        act: moves data; runs no user code.
+        polls: Number of polls, 0 or more.
+        act: Function that moves data; runs no user code.
 
     Returns:
         The future of its completion or error.

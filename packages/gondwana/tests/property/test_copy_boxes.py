@@ -11,10 +11,11 @@ from hypothesis import given, strategies as st
 
 import gondwana as gw
 from gondwana.transfer import paths
-from gondwana.transfer.hops import pieces
 from gondwana.transfer.host_copies import LOOPS, copy_of_memory, copy_table, execute
+from gondwana.transfer.slots import pieces
 
-ROOM = 1 << 16
+ROOM = 1 << 18
+"""More bytes than any box has: 400 elements of 16 bytes, of which gaps make less than 14,000."""
 DTYPES = ("u1", "i2", "f4", "f8", "c16", "S3")
 KINDS = (None, gw.host, gw.fake_device)
 

@@ -15,9 +15,8 @@ from gondwana.errors import UsageError
 from gondwana.futures import Future, Promise, ready
 from gondwana.testing.fake_device import POISON
 from gondwana.transfer import paths
-from gondwana.transfer.hops import run
 from gondwana.transfer.host_copies import LARGEST, rows
-from gondwana.transfer.slots import SLOT, Pool
+from gondwana.transfer.slots import SLOT, Pool, run
 
 
 def read(address: int, nbytes: int) -> np.ndarray:

@@ -7,13 +7,15 @@ import pickle
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
 
 import pytest
 
 import gondwana as gw
-from gondwana.futures import DONE, Future, Polled, Promise, ready, when_all
+from gondwana.futures import DONE, Future, Polled, Promise, deferred_by, ready, when_all
 from gondwana.runtime import idle, progress
+from gondwana.transfer.completion import Following, Transfer, signal_after
 
 
 def test_others_may_take_from_a_queue_that_is_emptied() -> None:
@@ -102,6 +104,54 @@ def test_when_all_waits_for_all_before_it_fails() -> None:
     good.set_result(1)
     with pytest.raises(ValueError, match="no"):
         both.result()
+
+
+def fail() -> NoReturn:
+    raise ValueError("no")
+
+
+def failed() -> Future[None]:
+    promise = Promise[None]()
+    promise.set_exception(ValueError("no"))
+    return promise.future
+
+
+FAILING: dict[str, Callable[[], Future[Any]]] = {
+    "promise": failed,
+    "then": lambda: later(None).then(lambda _: fail()),
+    "passed on": lambda: failed().then(print),
+    "all": lambda: when_all(DONE, failed()),
+    "following": lambda: Following(failed(), fail),
+    "transfer": lambda: Transfer(failed(), DONE),
+    "a signal after a copy that fails": lambda: signal_after(failed(), fail),
+    "a signal that cannot be raised": lambda: signal_after(DONE, fail),
+    "deferred": lambda: deferred_by(1, fail),
+    "finish": lambda: Polled(lambda: False, fail),
+    "ready": lambda: Polled(fail, fail),
+    "value": lambda: Polled(lambda: True, fail, fail),
+    "call": lambda: gw.rpc(0, fail),
+    "spawned": lambda: gw.spawn(fail),
+    "task": lambda: gw.Task(fail).schedule(),
+}
+
+
+@pytest.mark.parametrize("kind", FAILING)
+def test_whoever_waits_gets_the_error(kind: str) -> None:
+    for wait in ("wait", "result"):
+        future = FAILING[kind]()
+        with pytest.raises(ValueError, match="no"):
+            getattr(future, wait)()
+        assert future.done()
+    future = FAILING[kind]()
+    assert str(future.exception()) == "no"
+    with pytest.raises(ValueError, match="no"):
+        future.wait()
+
+
+def test_progress_hands_an_error_on() -> None:
+    then = Polled(lambda: False, fail).then(lambda _: None)
+    with pytest.raises(ValueError, match="no"):
+        then.wait()
 
 
 def test_a_promise_can_be_kept_once() -> None:

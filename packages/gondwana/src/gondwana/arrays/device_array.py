@@ -236,7 +236,7 @@ class Borrowed(Segment):
         self.readonly = readonly
         self.key = next(_keys)
         self._window = None
-        self.elements = {}
+        self.elements, self._reaches = {}, {}
         self.devices = {world.rank: OnDevice(self._own_kind.device, address, owner=owner)}
         self._published = {}
         self._on_devices = {}

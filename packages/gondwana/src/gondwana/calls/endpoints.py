@@ -58,10 +58,9 @@ class Answer(Future[T]):
         self._value = self._error = self._calls = self._hooks = None
         self._rank, self._function = rank, function
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Wait until the reply has arrived. Blocks; user-level progress. See `Future.wait`."""
-        if not self._done and not _comes_soon(self):
-            super().wait(timeout)
+    def _block(self, timeout: float | None) -> None:
+        if not _comes_soon(self):
+            super()._block(timeout)
 
     def _what(self) -> str:
         return f"the result of {_name(self._function)} on rank {self._rank}"

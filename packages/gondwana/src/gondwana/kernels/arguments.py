@@ -23,7 +23,7 @@ from gondwana.compiler.types.records import is_record, named_dtype
 from gondwana.domains import IndexSet, Point, RectDomain
 from gondwana.errors import KernelError, UsageError
 from gondwana.kernels.variant import Order
-from gondwana.transfer.engine import Use
+from gondwana.transfer.under_way import Use
 
 
 class KernelArray(Protocol):

@@ -34,8 +34,8 @@ from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.variant import Variant, box_table, box_value
 from gondwana.runtime.tracing import traced
-from gondwana.transfer import engine
-from gondwana.transfer.engine import Use
+from gondwana.transfer import under_way
+from gondwana.transfer.under_way import Use
 
 _MEMO = 256
 """The most launches that a kernel remembers."""
@@ -121,7 +121,7 @@ class Kernel:
         found = self._remembered.get(tuple(key))
         if found is None:
             found = self._found(key, domain, args, b"".join(data))
-        uses = list(engine.uses()) if checks.active() else []
+        uses = list(under_way.uses()) if checks.active() else []
         if uses:
             self._check_completion(domain, args, found[0], uses)
         return found[0], found[1], b"".join(data)

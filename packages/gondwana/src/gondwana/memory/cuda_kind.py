@@ -32,7 +32,7 @@ def cuda(number: int | None = None) -> CudaKind:
     """Return the memory kind of a CUDA device. Local; without a number collective over the world at first use.
 
     Args:
-        number: number of the device among those that this rank sees. Default: the device of this rank; the ranks of a
+        number: Number of the device among those that this rank sees. Default: the device of this rank; the ranks of a
             node use its devices in turn, and one line reports which rank uses which.
 
     Raises:
@@ -76,7 +76,7 @@ class CudaKind(DeviceKind):
     longer uses the memory and no other rank has it attached.
 
     Attributes:
-        number: number of the device in a rank; on other ranks it may be that of another device.
+        number: Number of the device in a rank; on other ranks it may be that of another device.
     """
 
     def __init__(self, number: int) -> None:
@@ -199,9 +199,9 @@ class EventFuture(Future[None]):
     It keeps the memory of the operation alive. Internal progress makes it ready, and `done()` queries the event itself.
 
     Args:
-        device: the device of the stream.
-        keep: object that must stay allocated until then.
-        finish: completes the operation on the host afterwards; moves data, runs no user code.
+        device: The device of the stream.
+        keep: Object that must stay allocated until then.
+        finish: Function that completes the operation on the host afterwards; moves data, runs no user code.
     """
 
     __slots__ = ("_event", "_finish", "_keep")
@@ -223,15 +223,15 @@ class EventFuture(Future[None]):
             self._complete_if(event.reached)
         return self._done
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Wait until the operation is done. Blocks; user-level progress, but none in a callback. See `Future.wait`."""
+    def _block(self, timeout: float | None) -> None:
+        """Return when the operation is done; user-level progress, but none in a callback."""
         for _ in range(_POLLS):
             if self.done():
                 return
         if progress.in_callback():
             self.end()  # the device proceeds without progress of this rank
         else:
-            super().wait(timeout)
+            super()._block(timeout)
 
     def end(self) -> None:
         """Wait until the device has done the operation. Local; blocks without progress."""

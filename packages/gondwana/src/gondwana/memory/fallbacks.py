@@ -26,7 +26,7 @@ def record(what: str, text: str) -> None:
 
     Args:
         what: EXPORT, ATTACH or PIN.
-        text: the refused operation, the reason, and its substitute.
+        text: The refused operation, the reason, and its substitute.
     """
     _counts[what] += 1
     if _counts[what] == 1:

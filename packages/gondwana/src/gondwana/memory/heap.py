@@ -26,7 +26,7 @@ class Heap:
     fit; adjacent free blocks are merged.
 
     Args:
-        segment: segment whose part of this rank is the heap; nothing else should use that part.
+        segment: Segment whose part of this rank is the heap; nothing else should use that part.
 
     Example:
         >>> import gondwana as gw
@@ -48,8 +48,8 @@ class Heap:
         """Return a pointer to newly allocated memory for `count` elements. Local.
 
         Args:
-            count: number of elements, 0 or more.
-            dtype: type of an element.
+            count: Number of elements, 0 or more.
+            dtype: Type of an element.
 
         Raises:
             HeapFullError: no free block is large enough; the message has the sizes.
@@ -75,7 +75,7 @@ class Heap:
         """Free a block. Local.
 
         Args:
-            pointer: result of `allocate`, of any dtype.
+            pointer: Result of `allocate`, of any dtype.
 
         Raises:
             UsageError: the pointer is not at the start of an allocated block of this heap.

@@ -28,10 +28,10 @@ class OnDevice:
     """Memory that a device of this process can access. Local.
 
     Attributes:
-        device: the device.
-        address: address of its first byte on the device.
-        own: whether it belongs to this rank, so that its kernels may use it.
-        owner: an object that keeps it allocated, besides its segment.
+        device: The device.
+        address: Address of its first byte on the device.
+        own: Whether the memory belongs to this rank, so that its kernels may use it.
+        owner: An object that keeps it allocated, besides its segment.
     """
 
     __slots__ = ("__weakref__", "address", "device", "own", "owner")
@@ -59,10 +59,10 @@ class Shared:
     """A description by which the other ranks of a node attach an allocation; can be sent to them.
 
     Attributes:
-        owner: world rank of the owner.
-        uuid: identity of its device.
-        handle: handle of the driver.
-        lock: the file to lock while it is attached.
+        owner: World rank of the owner.
+        uuid: Identity of its device.
+        handle: Handle of the driver.
+        lock: The file to lock while it is attached.
     """
 
     owner: int
@@ -113,7 +113,7 @@ class Offer:
     """An allocation of this rank that others of its node may attach. Local to create.
 
     Attributes:
-        shared: description for other ranks; None if the driver refuses.
+        shared: Description for other ranks; None if the driver refuses.
     """
 
     def __init__(self, device: Device, address: int) -> None:

@@ -34,8 +34,8 @@ def pin(mapping: Bytes, device: Device) -> bool:
     """Register memory for as long as it lives. Local; only the first call for a mapping has an effect.
 
     Args:
-        mapping: a whole mapping: no other array may be on its first or last page.
-        device: a device that will access it; all others can, too.
+        mapping: Whole mapping: no other array may be on its first or last page.
+        device: Device that will access it; all others can, too.
 
     Returns:
         Whether the memory is registered. The first refusal in the job is logged; copies then work, but more slowly.

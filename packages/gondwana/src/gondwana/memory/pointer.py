@@ -1,13 +1,13 @@
 """Global pointers: one element anywhere in the memory of a team.
 
-The pointers to memory that loads and stores of this rank reach share the `Elements` of a dtype there.
+The pointers to one rank's part of a segment with one dtype share what this rank knows of the `Elements` there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import total_ordering
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,14 +28,35 @@ _describe: Callable[[np.dtype[Any], tuple[int, ...]], Described] | None = None
 _PLAIN = "?bBhHiIlLqQfd"
 """Formats of elements that a memoryview reads and writes as Python's numbers, in half of NumPy's time."""
 
-BASE, NBYTES, ITEM, NUMBER, COUNTERS = range(0, 40, 8)
-"""Offsets in `words`: address of the first element, bytes of all elements, bytes of one, NumPy's number of the dtype,
-and address of `counted`."""
+
+class Words(NamedTuple):
+    """The words of some elements for machine code.
+
+    Attributes:
+        base: Address of the first element.
+        nbytes: Bytes of all elements.
+        item: Bytes of an element.
+        number: NumPy's number of the dtype.
+        counters: Address of `counted`.
+    """
+
+    base: int
+    nbytes: int
+    item: int
+    number: int
+    counters: int
+
+
+WORDS = Words(*range(0, 40, 8))
+"""The place of each word, in bytes from the first."""
 _NONE = -2
-"""Stands for the number of a dtype that its number does not fully describe; a closed segment has no bytes left."""
+"""Stands for the number of a dtype that is not fully described by it, and for the bytes of what is not reached."""
 
 counted = np.zeros(2, np.int64)
 """The number of copies to and from elements that machine code has made, and their bytes."""
+
+_fitting: dict[np.dtype[Any], set[type]] = {}
+"""Types of Python's numbers that are known to fit a dtype."""
 
 
 @total_ordering
@@ -47,11 +68,11 @@ class GlobalPtr:
     compiled code.
 
     Attributes:
-        segment: segment that contains the element.
-        rank: rank of the segment's team whose part contains it.
-        offset: bytes from the start of that part.
-        dtype: type of an element.
-        elements: elements of that part, once this rank has reached them by loads and stores, else None.
+        segment: Segment that contains the element.
+        rank: Rank of the segment's team whose part contains it.
+        offset: Bytes from the start of that part.
+        dtype: Type of an element.
+        elements: The elements of that part.
 
     Example:
         >>> import gondwana as gw
@@ -72,7 +93,7 @@ class GlobalPtr:
         self.rank = rank
         self.offset = offset
         self.dtype = dtype
-        self.elements = elements
+        self.elements: Elements = elements or segment.elements_of(rank, dtype)
 
     @property
     def team(self) -> Team:
@@ -115,7 +136,7 @@ class GlobalPtr:
         the rank is checked; the size of its part, like other bounds there, with `GONDWANA_CHECK=1` when it is accessed.
 
         Args:
-            rank: rank of the team.
+            rank: Rank of the team.
 
         Raises:
             UsageError: the rank does not exist, or its part of the segment ends before that byte.
@@ -133,11 +154,6 @@ class GlobalPtr:
             >>> announce(0.5, slot, gw.world)
         """
         return self.segment.pointer(rank, self.dtype, self.offset)
-
-    def reached(self) -> Elements | None:
-        """Return the elements that contain this one if this rank has reached them by loads and stores. Local."""
-        self.elements = self.segment.elements.get((self.rank, self.dtype))
-        return self.elements
 
     def check(self, count: int) -> None:
         """Raise if `count` elements from here are not inside the segment. Local.
@@ -222,41 +238,56 @@ def _arrive(key: int, rank: int, offset: int, dtype: str | np.dtype[Any]) -> Glo
 class Elements:
     """All whole elements of a dtype in one rank's part of a segment, prepared for the verbs. Local.
 
-    The pointers to them share it, so that a put of one number needs no look-up.
+    The pointers to them share it, so that a put of one number needs no look-up. Until loads and stores of this rank
+    have reached them for the first time, and when the segment is closed, there are none.
 
     Args:
-        array: the elements, a contiguous array of one axis.
+        dtype: Type of an element.
 
     Attributes:
-        array: the elements.
-        item: bytes of an element.
-        view: the elements by index; None: the segment is closed, or elements are not single numbers.
-        mask: bits that are zero in the offset of an element from the start of the part.
-        shift: bits by which that offset becomes the index.
-        fitting: types of Python's numbers that are known to fit the dtype.
-        domain: atomic domain that has reached them last: it is made for their dtype and their rank.
-        words: address of the words for machine code: see `BASE`.
+        array: The elements, None unless they are reached.
+        item: Bytes of an element.
+        view: The elements by index, None unless they are reached and single numbers.
+        mask: Bits that are zero in the offset of an element from the start of the part.
+        shift: Bits by which that offset becomes the index.
+        fitting: Types of Python's numbers that are known to fit the dtype.
+        domain: Atomic domain that has reached them last: it is made for their dtype and their rank.
+        words: Address of the `Words` for machine code.
     """
 
     __slots__ = (
         "_table", "array", "domain", "fitting", "item", "mask", "shift", "view", "words",
     )  # fmt: skip
 
-    def __init__(self, array: npt.NDArray[Any]) -> None:
-        self.array = array
-        self.item: int = array.dtype.itemsize
-        plain = array.dtype.isnative and array.dtype.char in _PLAIN
-        self.view: Any = array.data if plain else array if array.dtype.isbuiltin == 1 else None
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.item: int = dtype.itemsize
         self.mask, self.shift = self.item - 1, self.item.bit_length() - 1
-        self.fitting: set[type] = set()
-        self.domain: object = None
-        number = array.dtype.num if array.dtype.isnative and array.dtype.kind in "biufc" else _NONE
-        counters = counted.ctypes.data
-        self._table = np.array([array.ctypes.data, array.nbytes, self.item, number, counters], np.int64)
-        self.words: int = self._table.ctypes.data
+        self.fitting = _fitting.setdefault(dtype, set())
+        self.close()
 
     def close(self) -> None:
         """Make them unreachable for all verbs. Local."""
-        self.view = None
-        self.array = self.array[:0]
-        self._table[NBYTES // 8] = _NONE
+        self.array: npt.NDArray[Any] | None = None
+        self.view: Any = None
+        self.domain: object = None
+        self._table = _UNREACHED
+        self.words: int = _UNREACHED.ctypes.data
+
+    def reach(self, array: npt.NDArray[Any]) -> None:
+        """Make them accessible to all verbs. Local.
+
+        Args:
+            array: The elements, a contiguous array of one axis.
+        """
+        dtype = array.dtype
+        number = dtype.num if dtype.isnative and dtype.kind in "biufc" else _NONE
+        words = Words(array.ctypes.data, array.nbytes, self.item, number, counted.ctypes.data)
+        self._table = np.array(words, np.int64)
+        self.words = self._table.ctypes.data
+        self.array = array
+        plain = dtype.isnative and dtype.char in _PLAIN
+        self.view = array.data if plain else array if dtype.isbuiltin == 1 else None
+
+
+_UNREACHED = np.array(Words(0, _NONE, 8, _NONE, counted.ctypes.data), np.int64)
+"""The words of elements that are not reached: nothing fits."""

@@ -18,7 +18,7 @@ def later(free: Callable[[], bool]) -> None:
     """Register a function that frees something when that is possible. Local; may be called during garbage collection.
 
     Args:
-        free: frees the thing if it is no longer in use; returns whether it did.
+        free: Function that frees the thing if it is no longer in use, and returns whether it did.
     """
     _waiting.append(free)
 

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.compiler.multithreading.pool import run, threads
-from gondwana.compiler.types.records import element_dtype, is_record
+from gondwana.compiler.types.records import element_dtype
 from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu.interface import CudaError
-from gondwana.memory.kinds import DeviceKind, MemoryKind, Shareable, host
+from gondwana.memory.kinds import DeviceKind, MemoryKind, Shareable, checked_size, given_bytes, host
 from gondwana.memory.pointer import Elements, GlobalPtr
 from gondwana.runtime import exits
 from gondwana.runtime.later import ComputedOnce
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from gondwana.memory.ipc import Attached, OnDevice
 
 _PAGE = 4096
-_ALIGNMENT = 8
-"""Alignment required of a user's memory [bytes]: compiled code and MPI expect numbers of 8 bytes to be aligned."""
 _STAGGER = 17 * 64
 """Distance within a page between the starts of successive segments. If all arrays started at the same offset, loads
 from one would falsely depend on stores to another with the same 12 low address bits: that slowed Gray-Scott by 15 %."""
@@ -50,6 +48,10 @@ _starts = itertools.cycle(range(0, _STAGGER * _PAGE // math.gcd(_STAGGER, _PAGE)
 
 _numbers = itertools.count(1)
 _open: weakref.WeakValueDictionary[int, Segment] = weakref.WeakValueDictionary()
+
+MEMORY, WINDOW, DEVICE, AWAY = "memory", "window", "device", "away"
+"""How this rank reaches a rank's part: by loads and stores, through an MPI window, by the driver of its device, or only
+by asking the owner."""
 
 TABLE_HEAD = 4
 """Words of a segment's table before those of ranks: number of ranks, handle of the MPI window or 0, this rank, address
@@ -103,12 +105,12 @@ class Segment:
     see `close`.
 
     Args:
-        team: the ranks that create the segment together.
-        nbytes: bytes of this rank; may differ from rank to rank, 0 for a rank without memory. Left out with `memory`.
-        kind: kind of this rank's memory; may differ from rank to rank.
-        memory: host memory of this rank instead: an ndarray, or another object with the buffer protocol; contiguous,
+        team: Ranks that create the segment together.
+        nbytes: Bytes of this rank; may differ from rank to rank, 0 for a rank without memory. Left out with `memory`.
+        kind: Kind of this rank's memory; may differ from rank to rank.
+        memory: Host memory of this rank instead: an ndarray, or another object with the buffer protocol; contiguous,
             writable, and starting at a multiple of 8 bytes. Some ranks may give it and others not.
-        window: whether ranks of other nodes may access it, which takes an MPI window; with `memory` of any rank, also
+        window: Whether ranks of other nodes may access it, which takes an MPI window; with `memory` of any rank, also
             those of the same node. Without it, such memory is reached with its owner's progress.
 
     Raises:
@@ -118,15 +120,15 @@ class Segment:
             by every rank).
 
     Attributes:
-        team: the ranks that created it.
-        nbytes: bytes of this rank.
-        kind: kind of this rank's memory.
-        key: number of the segment, the same on all ranks and unique in the job.
-        address: address of the first byte of this rank's part, in this process or on its device.
-        elements: results of `typed` so far, by rank and dtype.
-        readonly: whether writing is forbidden, as in some memory borrowed from other libraries.
-        devices: results of `on_device` so far, by rank.
-        closed: whether this rank has closed it.
+        team: The ranks that created it.
+        nbytes: Bytes of this rank.
+        kind: Kind of this rank's memory.
+        key: Number of the segment, the same on all ranks and unique in the job.
+        address: Address of the first byte of this rank's part, in this process or on its device.
+        elements: Results of `elements_of` so far, by rank and dtype.
+        readonly: Whether writing is forbidden, as in some memory borrowed from other libraries.
+        devices: Results of `on_device` so far, by rank.
+        closed: Whether this rank has closed it.
 
     Example:
         >>> import gondwana as gw
@@ -153,14 +155,15 @@ class Segment:
         self.kind = kind
         self._maps: dict[int, npt.NDArray[np.uint8]] = {}
         self.elements: dict[tuple[int, np.dtype[Any]], Elements] = {}
+        self._reaches: dict[int, str] = {}
         self._small = bytearray()  # a byte for each possible huge page of this rank's part: 1 until it is tried
         self._release: weakref.finalize[..., Segment] | None = None
         self.devices: dict[int, OnDevice | None] = {}
         own: _Published | _OnDevice | None = None
         problem: Exception | None = None
         try:
-            self.nbytes = _checked(nbytes, kind, memory)
-            own = self._allocate() if memory is None else self._take(_as_bytes(memory, kind))
+            self.nbytes = checked_size(nbytes, kind, memory)
+            own = self._allocate() if memory is None else self._take(given_bytes(memory, kind))
         except UsageError as error:
             problem = error
         except (OSError, OverflowError, MemoryError, CudaError) as error:
@@ -268,9 +271,9 @@ class Segment:
         """Return a pointer into the memory of any rank. Local.
 
         Args:
-            rank: rank of the team; None: this rank.
-            dtype: type of an element; a structured dtype of NumPy, or a class of named tuples, for records.
-            offset: bytes from the start of that rank's part.
+            rank: Rank of the team; None: this rank.
+            dtype: Type of an element; a structured dtype of NumPy, or a class of named tuples, for records.
+            offset: Bytes from the start of that rank's part.
 
         Raises:
             UsageError: the rank does not exist, `offset` is outside its part, or the record has no fields, or some that
@@ -319,16 +322,37 @@ class Segment:
         if self.closed:
             raise UsageError(f"{self!r} was closed: call close() after the last use, or make another segment")
 
+    def reach(self, rank: int) -> str:
+        """Return how this rank reaches the part of a rank: see `MEMORY`. Local; decided by the first call.
+
+        Raises:
+            UsageError: this rank has closed the segment.
+        """
+        found = self._reaches.get(rank)
+        if found is None:
+            if isinstance(self.kind_of(rank), DeviceKind):
+                found = DEVICE if rank == self.team.rank or self.on_device(rank) is not None else AWAY
+            elif rank in self._published:
+                found = MEMORY
+            else:
+                found = AWAY if self.window is None else WINDOW
+            self._reaches[rank] = found
+        return found
+
+    def elements_of(self, rank: int, dtype: np.dtype[Any]) -> Elements:
+        """Return what the pointers to elements of a dtype in a rank's part share. Local."""
+        found = self.elements.get((rank, dtype))
+        return self.elements.setdefault((rank, dtype), Elements(dtype)) if found is None else found
+
     def typed(self, rank: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return the memory of a rank as an array of all whole elements of a dtype. Local; errors as for `view`."""
-        found = self.elements.get((rank, dtype))
-        if found is None:
-            memory = self.view(rank)
-            whole = memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
-            if is_record(dtype):  # single records are not numbers: they take the general path
-                return whole
-            found = self.elements[rank, dtype] = Elements(whole)
-        return found.array
+        elements = self.elements_of(rank, dtype)
+        if elements.array is not None:
+            return elements.array
+        memory = self.view(rank)
+        whole = memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
+        elements.reach(whole)
+        return whole
 
     def on_device(self, rank: int) -> OnDevice | None:
         """Return the device memory of any rank as a CUDA device of this rank accesses it, None if it cannot. Local.
@@ -405,6 +429,7 @@ class Segment:
         for elements in self.elements.values():
             elements.close()
         self.elements.clear()
+        self._reaches.clear()
         for name in ("bases", "table", "table_address"):
             self.__dict__.pop(name, None)
         if self._window is not None:
@@ -432,47 +457,6 @@ def find(key: int) -> Segment:
             "a global pointer has arrived whose segment is not open on this rank: the rank is not in the team of the "
             "segment, or has closed it; send pointers to ranks of the team only, while the segment is open"
         ) from None
-
-
-def _checked(nbytes: int | None, kind: MemoryKind, memory: Buffer | None) -> int:
-    """The bytes to allocate; checks the arguments as far as this rank can."""
-    if not isinstance(kind, MemoryKind):
-        raise UsageError(f"a segment of kind {kind!r}: legal are gw.host, gw.cuda(...) and gw.fake_device")
-    if (nbytes is None) == (memory is None):
-        raise UsageError("a segment: give the bytes of this rank's part, or memory=, and not both")
-    if nbytes is None:
-        return 0
-    try:
-        whole = operator.index(nbytes)
-    except TypeError:
-        raise UsageError(f"a segment of {nbytes!r} bytes: give an integer, 0 or more") from None
-    if whole < 0:
-        raise UsageError(f"a segment of {whole} bytes: give 0 or more")
-    return whole
-
-
-def _as_bytes(memory: Buffer, kind: MemoryKind) -> npt.NDArray[np.uint8]:
-    """The bytes of a user's memory."""
-    if kind is not host:
-        raise UsageError(f"a segment of memory= that is given, of kind {kind.name}: only host memory can be given")
-    legal = "give an ndarray, or another object with the buffer protocol: contiguous, writable, without Python objects"
-    try:
-        array = memory if isinstance(memory, np.ndarray) else np.asarray(memoryview(memory))
-    except TypeError:
-        raise UsageError(f"a segment of memory that is given is a {type(memory).__name__}: {legal}") from None
-    if array.dtype.hasobject:
-        raise UsageError(f"a segment of memory that is given holds Python objects (dtype {array.dtype}): {legal}")
-    if not (array.flags.c_contiguous or array.flags.f_contiguous):
-        where = f"shape {array.shape}, strides {array.strides}"
-        raise UsageError(f"a segment of memory that is given is not contiguous ({where}): {legal}")
-    if not array.flags.writeable:
-        raise UsageError(f"a segment of memory that is given is read-only: {legal}")
-    if array.size and array.ctypes.data % _ALIGNMENT:
-        raise UsageError(
-            f"a segment of memory that starts at the address {array.ctypes.data:#x}: give memory that starts at a "
-            f"multiple of {_ALIGNMENT} bytes"
-        )
-    return array.reshape(-1, order="A").view(np.uint8)
 
 
 def _too_large(sizes: Sequence[int]) -> LaunchError | None:

@@ -163,10 +163,11 @@ class Messages:
             for future in started:
                 future.wait()
 
-        def olds() -> _Array:
-            return np.array([future.result() for future in started], self._dtype)
+        def olds() -> _Array | None:
+            found = [future.result() for future in started]
+            return np.array(found, self._dtype) if fetch else None
 
-        return Polled(lambda: all(future.done() for future in started), finish, olds if fetch else None)
+        return Polled(lambda: all(future.done() for future in started), finish, olds)
 
     def _swap(self, window: Window, target: GlobalPtr, value: _Array, expected: _Array) -> Future[Any]:
         old = np.empty_like(value)

@@ -243,10 +243,9 @@ class AtomicDomain:
 
     def _start(self, name: str, target: GlobalPtr, value: Number, expected: Number = 0) -> Future[Any]:
         # The fast path: numbers that fit, for a word of this node that an operation of this domain has reached before.
-        elements = target.elements or target.reached()
+        elements = target.elements
         if (
-            elements is not None
-            and elements.domain is self
+            elements.domain is self
             and (found := self._operations.get(name)) is not None
             and (self._unlimited or self._fit(value, expected))
         ):
@@ -273,8 +272,7 @@ class AtomicDomain:
         started = way.perform(plain, target, self._number(value), self._number(expected), fetches(name))
         if way is self._direct:
             target.segment.typed(target.rank, self.dtype)  # from now on operations know the way there
-            if (elements := target.reached()) is not None:
-                elements.domain = self
+            target.elements.domain = self
         return started
 
     def _way_to(self, target: GlobalPtr) -> Path:

@@ -10,7 +10,7 @@ from gondwana.compiler import memory_order as atomics
 from gondwana.compiler.cpython_native import integer_object, raise_bad_argument
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import bits_of, load_word, store_release, value_of
-from gondwana.memory.pointer import BASE, NBYTES
+from gondwana.memory.pointer import WORDS
 from gondwana.sync.atomic_paths import OPERATIONS
 
 LOAD, STORE, ADD, SUB, MUL, MIN, MAX, BIT_AND, BIT_OR, BIT_XOR, EXCHANGE, COMPARE_EXCHANGE = range(len(OPERATIONS))
@@ -70,10 +70,10 @@ def _checker(perform: Any, size: int) -> Any:
     one = inlined(perform)
 
     def perform_at(words: int, offset: int, operation: int, operand: int, expected: int) -> int:
-        if offset < 0 or offset & (size - 1) != 0 or offset > load_word(words + NBYTES) - size:
+        if offset < 0 or offset & (size - 1) != 0 or offset > load_word(words + WORDS.nbytes) - size:
             raise_bad_argument()
             return 0
-        old = one(operation, load_word(words + BASE) + offset, operand, expected)
+        old = one(operation, load_word(words + WORDS.base) + offset, operand, expected)
         return integer_object(old)  # type: ignore[no-any-return]
 
     return perform_at

@@ -291,8 +291,8 @@ class Applied(Future[None]):
                 self._delivery.ask(self._rank, self._number)
         return self._done
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Return when the target has applied it. Blocks; user-level progress, in a callback internal progress."""
+    def _block(self, timeout: float | None) -> None:
+        """Return when the target has applied it; in a callback, make internal progress only."""
         if self.done():
             return
         if progress.in_callback():

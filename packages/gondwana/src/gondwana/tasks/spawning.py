@@ -53,7 +53,7 @@ def spawn_at(rank: int, function: Callable[..., T], *args: Any, team: Team = wor
 
     Unlike the function of `gw.rpc`, it may wait, communicate and spawn others: it suspends its task meanwhile, and the
     rank serves others. It runs when the program of that rank waits or makes progress; the end of the program counts as
-    waiting. An error is raised by `result()`, with the traceback of that rank as a note.
+    waiting. An error is raised by `result()` and `wait()`, with the traceback of that rank as a note.
 
     Args:
         rank: rank of `team` that runs it.
@@ -181,7 +181,7 @@ def everywhere(function: Callable[..., T], *args: Any, team: Team = world, **kwa
     """
     spawned = [spawn_at(rank, function, *args, team=team, **kwargs) for rank in range(team.size)]
     for one in spawned:
-        one.wait()
+        one.exception()
     return [one.result() for one in spawned]
 
 

@@ -26,7 +26,7 @@ class Task(Future[T], Generic[T]):
     waits itself, for a channel, a future, a signal, a barrier or anything else of the library, the others run, and this
     rank serves remote calls. A task belongs to the thread that has scheduled it.
 
-    An error of the task is raised by `result()`. One that nobody asks for is reported when the program ends.
+    `result()` and `wait()` raise an error of the task. One that nobody asks for is reported when the program ends.
 
     Args:
         function: function that it runs.
@@ -95,28 +95,37 @@ class Task(Future[T], Generic[T]):
         return isinstance(self._error, TaskCancelled)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until the task has ended, with a result or an error. Blocks; user-level progress. See `Future.wait`.
+        """Wait until the task has ended, and raise its error if it has one. Blocks; user-level progress.
+
+        Arguments and errors as for `Future.wait`. The end of a task that was cancelled is no error here.
 
         Raises:
             UsageError: the task is not scheduled, so that it would never end.
         """
-        if self._home is None and not self._done:
-            raise UsageError(f"{self!r} is not scheduled: call its schedule() before you wait for it")
-        super().wait(timeout)
+        if not self._done:
+            self._block(timeout)
+        if not self.cancelled():
+            self.result()
 
     def result(self, timeout: float | None = None) -> T:
         """Return the result, or raise the error of the task. Blocks; arguments and errors as for `wait`."""
         if not self._done:
-            self.wait(timeout)
+            self._block(timeout)
         if self._error is not None:
             reports.seen(self)
         return super().result()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return the error of the task, None if it succeeded. Blocks; arguments and errors as for `wait`."""
-        self.wait(timeout)
+        if not self._done:
+            self._block(timeout)
         reports.seen(self)
         return self._error
+
+    def _block(self, timeout: float | None) -> None:
+        if self._home is None:
+            raise UsageError(f"{self!r} is not scheduled: call its schedule() before you wait for it")
+        super()._block(timeout)
 
     def add_done_callback(self, call: Callable[[Future[T]], None]) -> None:
         """Register `call(task)` to run when it has ended: immediately if it has, else inside progress. Local."""

@@ -12,14 +12,10 @@ import numpy.typing as npt
 
 from gondwana.compiler.types.records import spelled
 from gondwana.errors import UsageError
-from gondwana.memory.kinds import DeviceKind
 from gondwana.memory.pointer import GlobalPtr
+from gondwana.memory.segment import AWAY as AWAY, DEVICE as DEVICE, MEMORY as MEMORY, WINDOW as WINDOW
 from gondwana.transfer.host_copies import copy_memory
 from gondwana.transfer.paths import STAGED, state
-
-MEMORY, WINDOW, DEVICE, AWAY = "memory", "window", "device", "away"
-"""How this rank reaches a box: by loads and stores, through an MPI window, by the driver of its device, or only by
-asking the owner."""
 
 MemoryOrder: TypeAlias = Literal["C", "F"]
 
@@ -30,11 +26,11 @@ class StridedBox:
     Made by `gw.strided` from a pointer, and by everything that has `__gondwana_box__`.
 
     Attributes:
-        pointer: to the first element; None for private memory.
-        memory: the elements as an ndarray if loads and stores of this rank reach them, else None.
-        dtype: type of an element.
-        shape: elements along each axis.
-        strides: bytes from one element to the next along each axis; any sign.
+        pointer: Pointer to the first element; None for private memory.
+        memory: The elements as an ndarray if loads and stores of this rank reach them, else None.
+        dtype: Type of an element.
+        shape: Elements along each axis.
+        strides: Bytes from one element to the next along each axis; any sign.
     """
 
     __slots__ = ("dtype", "memory", "pointer", "shape", "strides")
@@ -58,15 +54,17 @@ class StridedBox:
         """Return the box of an ndarray. Local.
 
         Args:
-            array: contiguous or strided.
-            pointer: to its first element, if it lies in a segment.
+            array: The elements, contiguous or strided.
+            pointer: Pointer to its first element, if it lies in a segment.
 
         Raises:
             UsageError: its elements are Python objects.
         """
         if array.dtype.hasobject:
             raise UsageError("an array of Python objects cannot be copied between ranks: send them by gw.rpc")
-        return cls(pointer, array, array.dtype, array.shape, array.strides)
+        if array.ndim == 1 and array.flags.c_contiguous:
+            return Row(pointer, array, array.dtype, array.size)
+        return StridedBox(pointer, array, array.dtype, array.shape, array.strides)
 
     @classmethod
     def at(cls, pointer: GlobalPtr, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> StridedBox:
@@ -76,20 +74,14 @@ class StridedBox:
             UsageError: the box does not lie inside the segment.
         """
         dtype = pointer.dtype
+        if strides is not None:
+            _check_inside(pointer, shape, strides)
+        if len(shape) == 1 and (strides is None or strides == (dtype.itemsize,)):
+            return Row.at(pointer, shape)
         if strides is None:
             strides = contiguous_strides(shape, dtype.itemsize)
             pointer.check(math.prod(shape))
-        else:
-            _check_inside(pointer, shape, strides)
-        memory = None
-        if pointer.is_local:
-            if pointer.offset % dtype.itemsize == 0 and len(shape) == 1 and strides == (dtype.itemsize,):
-                first = pointer.offset // dtype.itemsize
-                memory = pointer.segment.typed(pointer.rank, dtype)[first : first + shape[0]]
-            else:
-                buffer = cast(Any, pointer.segment.view(pointer.rank))
-                memory = np.ndarray(shape, dtype, buffer, pointer.offset if math.prod(shape) else 0, strides)
-        return cls(pointer, memory, dtype, shape, strides)
+        return StridedBox(pointer, _memory_at(pointer, shape, strides), dtype, shape, strides)
 
     @classmethod
     def named(cls, pointer: GlobalPtr, shape: Sequence[int], strides: Sequence[int]) -> StridedBox:
@@ -144,18 +136,8 @@ class StridedBox:
 
     @property
     def reach(self) -> str:
-        """How this rank reaches it."""
-        if self.memory is not None:
-            return MEMORY
-        segment = self.location.segment
-        if isinstance(self.location.kind, DeviceKind):
-            return DEVICE if self.is_own or self._is_attached() else AWAY
-        return AWAY if segment.window is None else WINDOW
-
-    def _is_attached(self) -> bool:
-        """Whether it is memory of another rank's device that this one has attached, or now does."""
-        pointer = self.location
-        return state.forced is not STAGED and pointer.segment.on_device(pointer.rank) is not None
+        """How this rank reaches it: see `memory.segment.MEMORY`."""
+        return MEMORY if self.memory is not None else _reach(self.location)
 
     @property
     def location(self) -> GlobalPtr:
@@ -185,14 +167,14 @@ class StridedBox:
         if not self.contiguous:
             raise UsageError(f"n={count} of an array of shape {self.shape} with gaps: copy a slice of it without n")
         memory = None if self.memory is None else self.memory.reshape(-1)[:count]
-        return StridedBox(self.pointer, memory, self.dtype, (count,), (self.dtype.itemsize,))
+        return Row(self.pointer, memory, self.dtype, count, self.reach)
 
     def part(self, starts: tuple[int, ...], shape: tuple[int, ...]) -> StridedBox:
         """Return a box of its elements. Local, unchecked.
 
         Args:
-            starts: index of the first along each axis.
-            shape: elements along each axis.
+            starts: Index of the first along each axis.
+            shape: Elements along each axis.
         """
         memory, pointer = self.memory, self.pointer
         if memory is not None:
@@ -272,6 +254,59 @@ class StridedBox:
         return self
 
 
+class Row(StridedBox):
+    """Elements without gaps along one axis, the end of most copies. Local; never changes.
+
+    What a copy asks of its ends is known when it is made.
+
+    Attributes:
+        nbytes: Bytes of all elements.
+        reach: How this rank reaches them: see `memory.segment.MEMORY`.
+    """
+
+    __slots__ = ("nbytes", "reach")
+
+    contiguous = True
+
+    def __init__(
+        self,
+        pointer: GlobalPtr | None,
+        memory: npt.NDArray[Any] | None,
+        dtype: np.dtype[Any],
+        count: int,
+        reach: str = MEMORY,
+    ) -> None:
+        item = dtype.itemsize
+        self.pointer, self.memory, self.dtype = pointer, memory, dtype
+        self.shape, self.strides = (count,), (item,)
+        self.nbytes: int = count * item
+        self.reach: str = reach
+
+    @classmethod
+    def at(cls, pointer: GlobalPtr, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Row:
+        """Return the elements from a pointer on. Local.
+
+        Raises:
+            UsageError: some of them do not lie inside the segment.
+        """
+        dtype, (count,), elements = pointer.dtype, shape, pointer.elements.array
+        first, rest = divmod(pointer.offset, dtype.itemsize)
+        if elements is None or rest or not 0 <= first <= first + count <= elements.size:
+            pointer.check(count)
+            reach = _reach(pointer)
+            if reach != MEMORY:
+                return Row(pointer, None, dtype, count, reach)
+            if rest:
+                return Row(pointer, _memory_at(pointer, shape, (dtype.itemsize,)), dtype, count)
+            elements = pointer.segment.typed(pointer.rank, dtype)
+        return Row(pointer, elements[first : first + count], dtype, count)
+
+    def store(self, data: npt.NDArray[Any]) -> None:
+        """Set the elements, in memory in reach, from others of the same shape. Local."""
+        assert self.memory is not None
+        self.memory[...] = data
+
+
 @runtime_checkable
 class HasBox(Protocol):
     """What `copy` takes as an end besides pointers and ndarrays."""
@@ -304,9 +339,9 @@ def strided(pointer: GlobalPtr, shape: tuple[int, ...], strides: tuple[int, ...]
     """Return a box of elements with gaps, as an end of `gw.copy`. Local.
 
     Args:
-        pointer: to the element with all indices 0.
-        shape: elements along each axis.
-        strides: bytes from one element to the next along each axis; any sign and order, so that transposes and
+        pointer: Pointer to the element with all indices 0.
+        shape: Elements along each axis.
+        strides: Bytes from one element to the next along each axis; any sign and order, so that transposes and
             reflections are possible. The elements of a destination must not overlap.
 
     Raises:
@@ -333,6 +368,10 @@ def ends_of_copy(src: End, dst: End, n: int | None) -> tuple[StridedBox, Strided
     Raises:
         UsageError: they do not fit each other, or what they name does not exist.
     """
+    if src.__class__ is dst.__class__ is GlobalPtr and n is not None and not src.dtype.hasobject:
+        ends = Row.at(src, (n,)), Row.at(dst, (n,))
+        check_fit(*ends)
+        return ends
     source, target = _box_of(src, "from"), _box_of(dst, "to")
     if n is not None:
         source, target = source and source.first(n), target and target.first(n)
@@ -344,9 +383,9 @@ def ends_of_copy(src: End, dst: End, n: int | None) -> tuple[StridedBox, Strided
     else:
         raise UsageError("a copy from pointer to pointer: say how many elements, copy(src, dst, n)")
     if source is None:
-        source = StridedBox.at(cast(GlobalPtr, src), shape)
+        source = (Row if len(shape) == 1 else StridedBox).at(cast(GlobalPtr, src), shape)
     if target is None:
-        target = StridedBox.at(cast(GlobalPtr, dst), shape)
+        target = (Row if len(shape) == 1 else StridedBox).at(cast(GlobalPtr, dst), shape)
     if source.shape != target.shape:
         source, target = source.in_chunks_of(target), target.in_chunks_of(source)
     if source.shape != target.shape:
@@ -392,7 +431,7 @@ def bounds(shape: Sequence[int], strides: Sequence[int], item: int) -> tuple[int
 
 def moved(pointer: GlobalPtr, nbytes: int) -> GlobalPtr:
     """Return the pointer so many bytes farther on. Local."""
-    return GlobalPtr(pointer.segment, pointer.rank, pointer.offset + nbytes, pointer.dtype)
+    return GlobalPtr(pointer.segment, pointer.rank, pointer.offset + nbytes, pointer.dtype, pointer.elements)
 
 
 def _box_of(end: End, role: str) -> StridedBox | None:
@@ -412,6 +451,22 @@ def _box_of(end: End, role: str) -> StridedBox | None:
         "and gw.strided; of a global array T its T.local and T.block(rank), or T and another one, without n and "
         "notify"
     )
+
+
+def _reach(pointer: GlobalPtr) -> str:
+    """How this rank reaches what a pointer leads to, if not through an array."""
+    found = pointer.segment.reach(pointer.rank)
+    if found is DEVICE and state.forced is STAGED and pointer.rank != pointer.team.rank:
+        return AWAY
+    return found
+
+
+def _memory_at(pointer: GlobalPtr, shape: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[Any] | None:
+    """The elements from a pointer on if loads and stores reach them."""
+    if not pointer.is_local:
+        return None
+    buffer = cast(Any, pointer.segment.view(pointer.rank))
+    return np.ndarray(shape, pointer.dtype, buffer, pointer.offset if math.prod(shape) else 0, strides)
 
 
 def _check_inside(pointer: GlobalPtr, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:

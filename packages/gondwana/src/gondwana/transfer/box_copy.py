@@ -33,10 +33,10 @@ class BoxCopy(NamedTuple):
     """A copy of runs of bytes without gaps at both ends, repeated along axes.
 
     Attributes:
-        source: address of the first byte, or its offset from any base.
-        target: the same.
-        axes: from the slowest on.
-        run: bytes of a run.
+        source: Address of the first byte, or its offset from any base.
+        target: The same of the target.
+        axes: Axes along which the runs are repeated, from the slowest on.
+        run: Bytes of a run.
     """
 
     source: int
@@ -59,13 +59,13 @@ class BoxCopy(NamedTuple):
         """Return the copy of all elements of a box to another, its axes merged as far as both allow. Local.
 
         Args:
-            shape: elements along each axis.
-            item: bytes of an element.
-            source_strides: bytes from one element to the next along each axis.
-            target_strides: the same.
-            source: address of the first element, or its offset from any base.
-            target: the same.
-            by_target: whether the strides of the target decide which axes are slow, rather than those of the source.
+            shape: Elements along each axis.
+            item: Bytes of an element.
+            source_strides: Bytes from one element to the next along each axis.
+            target_strides: The same in the target.
+            source: Address of the first element, or its offset from any base.
+            target: The same of the target.
+            by_target: Whether the strides of the target decide which axes are slow, rather than those of the source.
         """
         if 0 in shape:
             return cls(source, target, ((0, 0, 0),), item)
@@ -151,11 +151,11 @@ class ChunkCopy(NamedTuple):
     """A copy of runs of bytes of one length at any places.
 
     Attributes:
-        source: address of what the offsets count from, or its offset from any base.
-        target: the same.
-        run: bytes of a run.
-        source_offsets: bytes to each run.
-        target_offsets: the same.
+        source: Address of what the offsets count from, or its offset from any base.
+        target: The same of the target.
+        run: Bytes of a run.
+        source_offsets: Bytes from there to each run.
+        target_offsets: The same in the target.
     """
 
     source: int
@@ -192,11 +192,11 @@ def copy_between(
     """Return the copy of one box to another of the same shape and dtype. Local.
 
     Args:
-        source: where the elements are.
-        target: where they go.
-        start: address of the source, or its offset from any base.
-        end: of the target.
-        by_target: see `BoxCopy.of`.
+        source: Place of the elements.
+        target: Place that they go to.
+        start: Address of the source, or its offset from any base.
+        end: Address of the target, or its offset from any base.
+        by_target: As for `BoxCopy.of`.
     """
     item = source.dtype.itemsize
     if source.offsets() is not None or target.offsets() is not None:

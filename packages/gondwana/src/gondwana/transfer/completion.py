@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Self, TypeAlias, TypeVar
 from gondwana.calls.remote_calls import rpc
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Future, Promise, when_all
-from gondwana.runtime import progress
+from gondwana.runtime import interruptions, progress
 from gondwana.sync.signals import Signal, SignalAt
 from gondwana.teams import Team, world
 from gondwana.transfer.box import StridedBox
@@ -42,7 +42,7 @@ class AccessRegion:
     `future` of the region still stand for them.
 
     Args:
-        wait: whether the end of the block waits; else `future` does, or `wait()`.
+        wait: Whether the end of the block waits; else `future` does, or `wait()`.
 
     Raises:
         ProgressError: inside a callback, if an operation is not complete at the end.
@@ -81,7 +81,7 @@ class AccessRegion:
         """
         operations = list(self._operations)
         for operation in operations:
-            operation.wait()
+            operation.exception()
         waited = set(map(id, operations))
         self._operations = [one for one in self._operations if id(one) not in waited]
         for operation in operations:
@@ -140,8 +140,8 @@ class Following(Future[T]):
     """The future of another operation, with a result of its own. Local.
 
     Args:
-        operation: what must be complete.
-        value: returns the result then.
+        operation: Operation that must be complete.
+        value: Function that returns the result then.
     """
 
     __slots__ = ("_operation", "_result")
@@ -157,10 +157,9 @@ class Following(Future[T]):
             self._settle(None if error else self._result(), error)
         return self._done
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Return when the operation is complete. Blocks; user-level progress. See `Future.wait`."""
+    def _block(self, timeout: float | None) -> None:
         if not self.done():
-            self._operation.wait(timeout)
+            self._operation.exception(timeout)
             self.done()
 
     def add_done_callback(self, call: Callable[[Future[T]], None]) -> None:
@@ -180,8 +179,8 @@ class Transfer(Following[None]):
     one-sided, and readable here if the destination is this rank's.
 
     Attributes:
-        source: the future of source completion: when it is done, the source may be changed.
-        remote: the future of remote completion: when it is done, the signal of `notify` has been raised, or its
+        source: The future of source completion: when it is done, the source may be changed.
+        remote: The future of remote completion: when it is done, the signal of `notify` has been raised, or its
             function has run at the owner of the destination. Without `notify`, the transfer itself.
 
     Example:
@@ -244,7 +243,8 @@ def check_notify(notify: Notify, target: StridedBox) -> None:
         UsageError: it is neither a signal nor a function with arguments, or the owner is not in the signal's team.
     """
     if isinstance(notify, Signal):
-        rank_in(notify.team, owner(target))
+        if target.pointer is None or notify.team is not target.pointer.segment.team:
+            rank_in(notify.team, owner(target))
     elif not isinstance(notify, SignalAt) and not (isinstance(notify, tuple) and notify and callable(notify[0])):
         raise UsageError(f"notify={notify!r}: give a gw.Signal, signal.at(...), or a tuple (function, *arguments)")
 
@@ -273,18 +273,23 @@ def signal_after(operation: Future[None], add: Callable[[], None]) -> Future[Non
     """Raise a signal the moment that this rank knows a copy to be complete; return the future of that. Local.
 
     Args:
-        operation: of the copy.
-        add: raises the signal.
+        operation: Future of the copy.
+        add: Function that raises the signal.
     """
     promise: Promise[None] = Promise()
 
     def raise_signal(done: Future[None]) -> None:
-        error = done.exception()
-        if error is not None:
-            promise.set_exception(error)
-            return
-        add()
-        promise.set_result(None)
+        problem = done.exception()
+        if problem is None:
+            try:
+                add()
+            except Exception as error:
+                interruptions.let_pass(error)
+                problem = error
+        if problem is None:
+            promise.set_result(None)
+        else:
+            promise.set_exception(problem)
 
     operation.at_once(raise_signal)
     return promise.future

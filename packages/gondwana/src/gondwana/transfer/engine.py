@@ -1,12 +1,13 @@
-"""The engine: chooses the path of a copy from its two ends, and starts it.
+"""The engine: chooses the path of a copy by how this rank reaches its two ends, and starts it.
+
+A copy gets from end to end in one step, by loads and stores, through an MPI window, or by a device's driver; or in
+pieces through slots of this rank's host memory. Of the pieces several are in flight, each of which is two steps, made
+by this rank or by the owner of the other end.
 
 An aid against programs that rely on more than they are promised are copies that start late. With GONDWANA_DEBUG_COPY=N
 (N > 0) every copy, put and get is deferred by up to N polls of its rank, in no order that could be relied on; until
 then its destination holds garbage if this rank can write there. A program that reads a destination before operation
 completion, or changes a source before source completion, then computes something else.
-
-Compiled code reaches memory without asking anybody. With `GONDWANA_CHECK=1`, a launch whose accesses are known is
-compared with what copies of this rank still read and write.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,19 +22,22 @@ import numpy.typing as npt
 
 from gondwana.calls.remote_calls import rpc
 from gondwana.errors import UsageError
-from gondwana.futures import DONE, Future, Promise, deferred_by, when_all
+from gondwana.futures import DONE, Future, Polled, Promise, deferred_by, when_all
 from gondwana.inputs import whole_number
+from gondwana.memory.cuda_kind import CudaKind
+from gondwana.memory.kinds import DeviceKind
 from gondwana.sync.signals import Signal, SignalAt
 from gondwana.teams import Team
-from gondwana.transfer import box as boxes, completion, paths, signalled
-from gondwana.transfer.box import AWAY, DEVICE, StridedBox
+from gondwana.transfer import completion, paths, signalled, slots
+from gondwana.transfer.box import AWAY, DEVICE, MEMORY, WINDOW, StridedBox
+from gondwana.transfer.box_copy import copy_between, merged_axes
 from gondwana.transfer.completion import Notify
+from gondwana.transfer.devices import cuda_copies
 from gondwana.transfer.devices.stream_order import DEFAULT, Order
-from gondwana.transfer.hops import Steps, hop, is_hop, run, staged
-from gondwana.transfer.host_copies import execute
-from gondwana.transfer.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, SIGNALLED, STAGED, WINDOW, Path, state
-from gondwana.transfer.plans.plan import under_way
+from gondwana.transfer.host_copies import as_bytes, execute
+from gondwana.transfer.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, SIGNALLED, STAGED, Path, state
 from gondwana.transfer.runs import is_irregular, parts, table_between
+from gondwana.transfer.slots import SLOT, Part, Pool, Steps, pieces, run
 
 SMALL = 8192
 """Bytes that travel inside a remote procedure call rather than beside it."""
@@ -45,19 +48,20 @@ _POISON = 0xA5
 _most = 0
 _delays = random.Random()
 
-_WORK = 100_000
-"""Steps after which NumPy gives up finding out whether two strided boxes share memory."""
+_LONG_RUN = 1024
+"""Bytes in a run from which it is worth an MPI operation of its own; shorter ones the owner packs."""
 
-_Memory = npt.NDArray[Any]
+_IN_FLIGHT = 4
+"""Pieces of one copy that are under way together: while one is read, others are sent and written."""
 
 
 class Started(NamedTuple):
     """A copy that has started.
 
     Attributes:
-        operation: the future of operation completion.
-        source: the future of source completion.
-        notifies: whether it notifies the owner of the target, too; if not, that is left to the caller.
+        operation: The future of operation completion.
+        source: The future of source completion.
+        notifies: Whether it notifies the owner of the target, too; if not, that is left to the caller.
     """
 
     operation: Future[None]
@@ -65,27 +69,40 @@ class Started(NamedTuple):
     notifies: bool = False
 
 
+_COMPLETE = Started(DONE, DONE)
+_BY_WINDOW = (MEMORY, WINDOW), (WINDOW, MEMORY)
+
+
 def start(source: StridedBox, target: StridedBox, notify: Notify | None = None, order: Order = DEFAULT) -> Started:
     """Start a copy between ends that fit. Local; internal progress; blocks to order a copy that no driver makes.
 
     Args:
-        source: what to copy.
-        target: where to.
-        notify: what the owner of the target is to be notified by afterwards.
-        order: on the device.
+        source: The elements to copy.
+        target: The elements to write.
+        notify: Signal or call that is to notify the owner of the target afterwards.
+        order: Order on the device.
 
     Raises:
         UsageError: the path that is forced is not possible between these ends.
     """
-    if source.size == 0:
-        return Started(DONE, DONE)
+    if source.nbytes == 0:
+        return _COMPLETE
     if is_irregular(source, target):
         return _start_parts(source, target, order)
+    if paths.state.plain and order is DEFAULT:  # what is most frequent, without asking for all that is possible
+        ways = source.reach, target.reach
+        if ways == (MEMORY, MEMORY):
+            DIRECT.count(source.nbytes)
+            target.store(source.load())
+            return _COMPLETE
+        if notify is None and ways in _BY_WINDOW and source.contiguous and target.contiguous:
+            paths.WINDOW.count(source.nbytes)
+            return Started(*hop(source, target))
     path = _choose(source, target, notify)
     path.count(source.nbytes)
     if order is not DEFAULT:
         return _begin_in_order(path, source, target, notify, order)
-    if not paths.state.delayed:
+    if paths.state.plain or not paths.state.delayed:
         return _begin(path, source, target, notify)
     operation, reusable = late(target, lambda: _begin(path, source, target, notify)[:2])
     return Started(operation, reusable, path is SIGNALLED or (path is MESSAGE and isinstance(notify, tuple)))
@@ -110,8 +127,7 @@ def _all(futures: Iterable[Future[None]]) -> Future[None]:
 
 def _choose(source: StridedBox, target: StridedBox, notify: Notify | None) -> Path:
     possible = _possible(source, target, notify)
-    forced = paths.state.forced
-    if forced is None:
+    if paths.state.plain or (forced := paths.state.forced) is None:
         return next(possible)
     legal = dict.fromkeys(possible)
     if forced not in legal:
@@ -124,11 +140,11 @@ def _choose(source: StridedBox, target: StridedBox, notify: Notify | None) -> Pa
 
 def _possible(source: StridedBox, target: StridedBox, notify: Notify | None) -> Iterator[Path]:
     """The paths between two ends, the best first; some come twice."""
-    if signalled.is_possible(source, target, notify):
+    if notify is not None and signalled.is_possible(source, target, notify):
         yield SIGNALLED
     ways = source.reach, target.reach
     fits_message = source.memory is not None and target.pointer is not None and source.nbytes <= SMALL
-    if fits_message and (ways[1] == AWAY or (ways[1] == boxes.WINDOW and isinstance(notify, tuple))):
+    if fits_message and (ways[1] == AWAY or (ways[1] == WINDOW and isinstance(notify, tuple))):
         yield MESSAGE
     if is_hop(source, target):
         yield _hop_path(source, target)
@@ -143,10 +159,10 @@ def _possible(source: StridedBox, target: StridedBox, notify: Notify | None) -> 
 
 
 def _hop_path(source: StridedBox, target: StridedBox) -> Path:
-    ends = (source, target)
-    if any(box.reach == DEVICE for box in ends):
-        return DRIVER if all(box.is_own for box in ends if box.reach == DEVICE) else IPC
-    return WINDOW if any(box.reach == boxes.WINDOW for box in ends) else DIRECT
+    ways = source.reach, target.reach
+    if DEVICE in ways:
+        return DRIVER if all(box.is_own for box in (source, target) if box.reach == DEVICE) else IPC
+    return paths.WINDOW if WINDOW in ways else DIRECT
 
 
 def _begin_in_order(path: Path, source: StridedBox, target: StridedBox, notify: Notify | None, order: Order) -> Started:
@@ -210,6 +226,184 @@ def _agent(source: StridedBox, target: StridedBox) -> int | None:
     return None
 
 
+def is_hop(source: StridedBox, target: StridedBox) -> bool:
+    """Return whether this rank can make the copy in one step. Local."""
+    ways = source.reach, target.reach
+    if AWAY in ways:
+        return False
+    if WINDOW in ways:
+        here, there = (target, source) if ways[0] == WINDOW else (source, target)
+        return here.reach == MEMORY and here.contiguous and (there.contiguous or _in_long_runs(there))
+    return DEVICE not in ways or _can_devices(source, target)
+
+
+def hop(source: StridedBox, target: StridedBox, order: Order = DEFAULT) -> tuple[Future[None], Future[None]]:
+    """Start a copy for which `is_hop` holds, of one element or more. Local; internal progress.
+
+    Args:
+        source: The elements to copy.
+        target: The elements to write.
+        order: Order on the device that has a part in it.
+
+    Returns:
+        The futures of operation completion and of source completion.
+    """
+    if source.memory is not None and target.memory is not None:
+        target.store(source.load())
+        return DONE, DONE
+    if target.reach == WINDOW:
+        return _to_window(source, target)
+    if source.reach == WINDOW:
+        done = _from_window(source, target)
+    elif isinstance(_device(source if source.memory is None else target), CudaKind):
+        return cuda_copies.hop(source, target, order)
+    else:
+        done = _by_driver(source, target)
+    return done, done
+
+
+def _can_devices(source: StridedBox, target: StridedBox) -> bool:
+    """Whether the driver of a device makes the copy, of which one or both ends are there."""
+    kinds = [_device(box) for box in (source, target) if box.memory is None]
+    if any(isinstance(kind, CudaKind) for kind in kinds):
+        return all(isinstance(kind, CudaKind) for kind in kinds) and cuda_copies.can(source, target)
+    if len(kinds) == 2:
+        return kinds[0] == kinds[1]
+    return (target if source.memory is None else source).contiguous
+
+
+def _in_long_runs(box: StridedBox) -> bool:
+    item = box.dtype.itemsize
+    if box.offsets() is not None:
+        return (box.shape[1] * item if box.item_stride == item else item) >= _LONG_RUN
+    axes = merged_axes((count, stride, stride) for count, stride in zip(box.shape, box.strides, strict=True))
+    length = item * axes.pop()[0] if axes and axes[-1][1] == item else item
+    return not axes or length >= _LONG_RUN
+
+
+def _to_window(source: StridedBox, target: StridedBox) -> tuple[Future[None], Future[None]]:
+    pointer, data = target.location, as_bytes(_memory(source))
+    window = pointer.segment.window
+    assert window is not None
+    for a, b, nbytes in _runs(source, target):
+        epoch = window.put(pointer.rank, pointer.offset + b, data[a : a + nbytes])
+    # Runs of an earlier epoch were complete when it was closed.
+    if epoch.done:
+        return DONE, DONE
+    return Polled(lambda: epoch.done, epoch.wait), Polled(lambda: epoch.done, lambda: window.flush_local(pointer.rank))
+
+
+def _from_window(source: StridedBox, target: StridedBox) -> Future[None]:
+    pointer, data = source.location, as_bytes(_memory(target))
+    window = pointer.segment.window
+    assert window is not None
+    runs = _runs(source, target)
+    gets = [window.get(pointer.rank, pointer.offset + a, data[b : b + nbytes]) for a, b, nbytes in runs]
+
+    def finish() -> None:
+        for get in gets:
+            get.wait()
+
+    return Polled(lambda: all(get.done for get in gets), finish)
+
+
+def _runs(source: StridedBox, target: StridedBox) -> Iterator[tuple[int, int, int]]:
+    """The bytes from the first element of each end to each run of bytes without gaps, and the bytes of the run."""
+    if source.contiguous and target.contiguous:
+        yield 0, 0, source.nbytes
+    else:
+        copy = copy_between(source, target)
+        for a, b in copy.starts():
+            yield a, b, copy.run
+
+
+def _by_driver(source: StridedBox, target: StridedBox) -> Future[None]:
+    runs = _runs(source, target)
+    if source.reach == target.reach:
+        kind, first, second = _device(source), source.address, target.address
+        parts = [kind.move(first + a, second + b, nbytes) for a, b, nbytes in runs]
+    elif target.reach == DEVICE:
+        kind, data, second = _device(target), as_bytes(_memory(source)), target.address
+        parts = [kind.write(data[a : a + nbytes], second + b) for a, b, nbytes in runs]
+    else:
+        kind, first, data = _device(source), source.address, as_bytes(_memory(target))
+        parts = [kind.read(first + a, data[b : b + nbytes]) for a, b, nbytes in runs]
+    return parts[0] if len(parts) == 1 else when_all(*parts).then(lambda _: None)
+
+
+def _memory(box: StridedBox) -> npt.NDArray[Any]:
+    assert box.memory is not None
+    return box.memory
+
+
+def _device(box: StridedBox) -> DeviceKind:
+    kind = box.location.kind
+    assert isinstance(kind, DeviceKind)
+    return kind
+
+
+def staged(source: StridedBox, target: StridedBox) -> tuple[Future[None], Future[None]]:
+    """Start a copy through slots of this rank, of one element or more. Local; internal progress.
+
+    Returns:
+        The futures of operation completion and of source completion.
+    """
+    if source.dtype.itemsize > SLOT:
+        source, target = source.of_bytes(), target.of_bytes()
+    boxes = list(pieces(source.shape, source.dtype.itemsize, SLOT))
+    unread = reversed(range(len(boxes)))
+    read: Promise[None] = Promise()
+
+    def one_read() -> None:
+        if next(unread) == 0:
+            read.set_result(None)
+
+    queue = iter(boxes)
+    workers = [run(_copy_pieces(queue, source, target, one_read)) for _ in range(min(_IN_FLIGHT, len(boxes)))]
+    copied = when_all(*workers)
+
+    def end(_: Future[Any]) -> None:
+        if (error := copied.exception()) is not None and not read.future.done():
+            read.set_exception(error)
+
+    copied.at_once(end)
+    return copied.then(lambda _: None), read.future
+
+
+def serve_piece(source: StridedBox, target: StridedBox) -> Future[None]:
+    """Copy one piece on request of the rank in whose slot it starts or ends; the other end is this rank's. Local."""
+    if is_hop(source, target):
+        return hop(source, target)[0]
+    return run(_through(slots.pools.others, source, target, lambda: None))
+
+
+def step(source: StridedBox, target: StridedBox) -> Future[None]:
+    """Start to copy one piece to or from a slot of this rank, alone or by asking the owner of the other end. Local."""
+    if is_hop(source, target):
+        return hop(source, target)[0]
+    far = source if source.reach in (AWAY, WINDOW) else target
+    assert far.owner is not None
+    return rpc(far.owner, serve_piece, source, target)
+
+
+def _copy_pieces(queue: Iterator[Part], source: StridedBox, target: StridedBox, when_read: Callable[[], None]) -> Steps:
+    """Copy pieces until the queue is empty."""
+    for starts, shape in queue:
+        yield run(_through(slots.pools.own, source.part(starts, shape), target.part(starts, shape), when_read))
+
+
+def _through(pool: Pool, source: StridedBox, target: StridedBox, when_read: Callable[[], None]) -> Steps:
+    """Copy one piece to a slot and from there to its target."""
+    slot = yield pool.take()
+    try:
+        between = slot.box(source.dtype, source.shape)
+        yield step(source, between)
+        when_read()
+        yield step(between, target)
+    finally:
+        slot.release()
+
+
 def delay_from_environment(team: Team) -> None:
     """Delay copies if GONDWANA_DEBUG_COPY says so."""
     global _most
@@ -236,57 +430,12 @@ def late(
 
     def steps() -> Steps:
         yield deferred_by(_delays.randint(0, _most), lambda: None)
-        operation, source = begin()
+        try:
+            operation, source = begin()
+        except Exception as error:
+            reusable.set_exception(error)
+            raise
         reusable.set_result(source)
         yield operation
 
     return run(steps()), reusable.future
-
-
-@dataclass(frozen=True)
-class Use:
-    """Memory of this rank that a copy under way uses.
-
-    Attributes:
-        memory: its elements.
-        written: whether the copy writes them; else it reads them.
-        what: which copy, and what completes it.
-    """
-
-    memory: _Memory
-    written: bool
-    what: str
-
-    def excludes(self, memory: _Memory, *, written: bool) -> bool:
-        """Return whether memory must not be read, or written, until the copy is complete. Local."""
-        if not (self.written or written):
-            return False
-        try:
-            return bool(np.shares_memory(self.memory, memory, max_work=_WORK))  # type: ignore[arg-type]
-        except np.exceptions.TooHardError:
-            return False
-
-
-_noted: list[tuple[Future[None], Use]] = []
-"""What copies use, with the futures of its end."""
-
-
-def note_under_way(source: StridedBox, target: StridedBox, started: Started) -> None:
-    """Keep the ends of a copy that is not complete. Local."""
-    for box, done, written in ((source, started.source, False), (target, started.operation, True)):
-        if box.memory is not None and not done.done():
-            _noted.append((done, Use(box.memory, written, "a copy that has not been waited for")))
-
-
-def uses() -> Iterator[Use]:
-    """Return what copies of this rank use at this moment. Local; no progress."""
-    _noted[:] = [(done, use) for done, use in _noted if not done.done()]
-    for _, use in _noted:
-        yield use
-    for copies in under_way():
-        what = f"the {copies.what} that has not been waited for"
-        # What a rank copies to itself is there when a round has started: `GlobalArray.inner` counts on it.
-        sources = [pair.source.memory for rank in copies.receivers for pair in copies.outgoing[rank]]
-        targets = [pair.target.memory for pairs in copies.incoming.values() for pair in pairs]
-        yield from (Use(memory, False, what) for memory in sources if memory is not None)
-        yield from (Use(memory, True, what) for memory in targets if memory is not None)

@@ -83,6 +83,11 @@ def copy_memory(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
         execute(copy_table([copy_of_memory(source, target)]))
 
 
+def as_bytes(memory: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Return the bytes of contiguous memory, without a copy. Local."""
+    return memory.reshape(-1).view(np.uint8)
+
+
 def copy_of_memory(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> BoxCopy:
     """Describe the copy of all elements of an array to another of equal shape and dtype. Local."""
     return BoxCopy.of(

@@ -26,7 +26,7 @@ from gondwana.compiler.cpython_native import (
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import declare, load_word, move_bytes, store_release
 from gondwana.compiler.types.buffers import load_like
-from gondwana.memory.pointer import BASE, COUNTERS, ITEM, NBYTES, NUMBER
+from gondwana.memory.pointer import WORDS
 from gondwana.transfer.host_copies import ALL, CHUNKS, LARGEST, LOOPS, ROW, UNFIT
 
 _WORD = 8
@@ -235,7 +235,7 @@ def copy_rows(rows: int, first: int, last: int) -> int:
 @inlined
 def _count(words: int, nbytes: int) -> None:
     """Count a copy and its bytes."""
-    counters = load_word(words + COUNTERS)
+    counters = load_word(words + WORDS.counters)
     store_release(counters, load_word(counters) + 1)
     store_release(counters + 8, load_word(counters + 8) + nbytes)
 
@@ -247,10 +247,10 @@ def _size(words: int, offset: int, count: int, array: int, written: bool) -> int
     # Not `count not in (ALL, found)`, which needs Numba at run time.
     if found < 0 or (count != ALL and count != found):
         return UNFIT
-    if dtype_number_of(array) != load_word(words + NUMBER):
+    if dtype_number_of(array) != load_word(words + WORDS.number):
         return UNFIT
-    size = found * load_word(words + ITEM)
-    if size > LARGEST or offset < 0 or offset > load_word(words + NBYTES) - size:
+    size = found * load_word(words + WORDS.item)
+    if size > LARGEST or offset < 0 or offset > load_word(words + WORDS.nbytes) - size:
         return UNFIT
     return size  # type: ignore[no-any-return]
 
@@ -259,7 +259,7 @@ def store(words: int, offset: int, count: int, array: int) -> int:
     """Copy the elements of an array to memory; return their bytes, or `UNFIT`."""
     size = _size(words, offset, count, array, False)
     if size > 0:
-        move_bytes(load_word(words + BASE) + offset, data_of(array), size)
+        move_bytes(load_word(words + WORDS.base) + offset, data_of(array), size)
     if size != UNFIT:
         _count(words, size)
     return size  # type: ignore[no-any-return]
@@ -269,7 +269,7 @@ def load(words: int, offset: int, count: int, array: int) -> int:
     """Copy elements from memory to an array; return their bytes, or `UNFIT`."""
     size = _size(words, offset, count, array, True)
     if size > 0:
-        move_bytes(data_of(array), load_word(words + BASE) + offset, size)
+        move_bytes(data_of(array), load_word(words + WORDS.base) + offset, size)
     if size != UNFIT:
         _count(words, size)
     return size  # type: ignore[no-any-return]
@@ -314,11 +314,11 @@ def _object(number: int, place: int) -> int:
 
 def number(words: int, offset: int) -> int:
     """Return the element at an offset as an object of Python; where that is not possible, TypeError is raised."""
-    item = load_word(words + ITEM)
-    if offset < 0 or offset & (item - 1) != 0 or offset > load_word(words + NBYTES) - item:
+    item = load_word(words + WORDS.item)
+    if offset < 0 or offset & (item - 1) != 0 or offset > load_word(words + WORDS.nbytes) - item:
         raise_bad_argument()
         return 0
-    found = _object(load_word(words + NUMBER), load_word(words + BASE) + offset)
+    found = _object(load_word(words + WORDS.number), load_word(words + WORDS.base) + offset)
     if found == 0:
         raise_bad_argument()
     else:

@@ -18,9 +18,9 @@ class Path:
     """One way to move data. Local.
 
     Attributes:
-        name: what messages call it.
-        operations: how many copies of this rank took it, puts and gets included.
-        nbytes: what they moved.
+        name: Name of it in messages.
+        operations: Number of copies of this rank that took it, puts and gets included.
+        nbytes: Bytes that they moved.
     """
 
     __slots__ = ("name", "nbytes", "operations")
@@ -71,7 +71,7 @@ class _State:
     """What is forced on the copies that this rank starts.
 
     Attributes:
-        plain: whether nothing is, so that what loads and stores reach is copied at once.
+        plain: Whether nothing is forced, so that what loads and stores reach is copied at once.
     """
 
     __slots__ = ("_delayed", "_forced", "plain")
@@ -121,7 +121,7 @@ def force(name: str) -> Iterator[None]:
     """Have the copies, puts and gets that this rank starts meanwhile take one path. Local.
 
     Args:
-        name: one of the keys of `counters()`.
+        name: One of the keys of `counters()`.
 
     Raises:
         UsageError: there is no such path. A copy for which it is not possible raises too.

@@ -29,12 +29,12 @@ class Runs(StridedBox):
     of one axis.
 
     Args:
-        pointer: pointer to the element with the index 0; None for private memory.
-        memory: all that the indices count in, if loads and stores of this rank reach it.
-        dtype: type of an element.
-        starts: index of the first element of each run.
-        lengths: elements of every run, or of each.
-        step: bytes from one index to the next.
+        pointer: Pointer to the element with the index 0; None for private memory.
+        memory: Memory that the indices count in, if loads and stores of this rank reach it.
+        dtype: Type of an element.
+        starts: Index of the first element of each run.
+        lengths: Elements of every run, or of each.
+        step: Bytes from one index to the next.
     """
 
     __slots__ = ("_step", "lengths", "starts")
@@ -154,9 +154,9 @@ class Fragments(NamedTuple):
     """The longest runs of elements that are one piece at both ends.
 
     Attributes:
-        sources: index of the first element of each in the source.
-        targets: the same in the target.
-        lengths: elements of each.
+        sources: Index of the first element of each in the source.
+        targets: The same in the target.
+        lengths: Elements of each.
     """
 
     sources: Indices
@@ -240,9 +240,9 @@ def _each(starts: Indices, counts: Indices, step: int) -> Indices:
     """The places of all chunks of pieces.
 
     Args:
-        starts: of the pieces.
-        counts: chunks of each.
-        step: elements of a chunk.
+        starts: Starts of the pieces.
+        counts: Chunks of each piece.
+        step: Elements of a chunk.
     """
     before = np.cumsum(counts) - counts
     return np.repeat(starts - step * before, counts) + step * np.arange(int(counts.sum()), dtype=np.int64)
@@ -261,10 +261,10 @@ def indexed(end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, length: n
     the same lengths or of others: the elements of all its pieces, one after the other, correspond to those of this one.
 
     Args:
-        end: a global pointer, or an ndarray of one axis.
-        indices: of the first element of each piece, counted in elements from `end`. Pieces of a destination must not
+        end: Global pointer, or an ndarray of one axis.
+        indices: Index of the first element of each piece, counted from `end`. Pieces of a destination must not
             overlap, or what they hold in common is undefined; those of a source may.
-        length: elements of every piece, 1 or more; or a list with the elements of each, 0 or more.
+        length: Elements of every piece, 1 or more; or a list with the elements of each, 0 or more.
 
     Raises:
         UsageError: the indices or the lengths are not lists of integers of one size, or some piece lies outside.

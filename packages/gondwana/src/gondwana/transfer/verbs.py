@@ -15,10 +15,9 @@ from gondwana.futures import DONE, Completed, Future, ready
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime.tracing import counted
 from gondwana.sync.signals import Signal
-from gondwana.transfer import engine, routes, signalled
-from gondwana.transfer.box import End, HasParts, StridedBox, check_fit, divided_end, ends_of_copy
-from gondwana.transfer.completion import COMPLETE, Following, Notify, Transfer, check_notify, notify_after, signal_after
-from gondwana.transfer.devices import cuda_copies
+from gondwana.transfer import engine, routes, signalled, under_way
+from gondwana.transfer.box import End, HasParts, Row, StridedBox, check_fit, ends_of_copy
+from gondwana.transfer.completion import COMPLETE, Following, Notify, Transfer, check_notify, notify_after
 from gondwana.transfer.devices.stream_order import DEFAULT, Order, Stream, order_of
 from gondwana.transfer.host_copies import ALL, UNFIT, rows
 from gondwana.transfer.paths import DIRECT, state
@@ -61,18 +60,18 @@ def copy(
     plan and blocks; later ones start it again. Ghosts are neither read nor written.
 
     Args:
-        src: a global pointer, an ndarray (private memory), or anything else with elements: an array, a remote block,
+        src: Global pointer, ndarray (private memory), or anything else with elements: an array, a remote block,
             `gw.strided(...)`. Leave it unchanged until `.source` of the result is done. Or a global array or a view of
             one, None on ranks outside of its team; one of the two teams has all ranks of the other.
-        dst: the same. Its elements are undefined until the result is done.
-        n: elements; needed between two pointers; default: all of an array. A pointer takes the shape of the other end,
-            without gaps, last axis fastest. 0 is legal, and notifies.
-        notify: whom to notify when the data have arrived: a `gw.Signal`, which is raised by one at the owner of the
-            destination, one counter of it (`signal.at(rank, channel)`), or `(function, *arguments)`, which runs there
-            inside its progress. The owner of private memory is this rank.
-        stream: of a CUDA device of this rank: its handle, or an object of another library that has `__cuda_stream__`.
-            The copy waits on the device for what the stream holds, and what is put on the stream later waits for the
-            copy. Where no driver of this rank makes the copy, this call waits for both.
+        dst: The same. Its elements are undefined until the result is done.
+        n: Number of elements; needed between two pointers; default: all of an array. A pointer takes the shape of the
+            other end, without gaps, last axis fastest. 0 is legal, and notifies.
+        notify: Signal or call that follows when the data have arrived: a `gw.Signal`, which is raised by one at the
+            owner of the destination, one counter of it (`signal.at(rank, channel)`), or `(function, *arguments)`, which
+            runs there inside its progress. The owner of private memory is this rank.
+        stream: Stream of a CUDA device of this rank: its handle, or an object of another library that has
+            `__cuda_stream__`. The copy waits on the device for what the stream holds, and what is put on the stream
+            later waits for the copy. Where no driver of this rank makes the copy, this call waits for both.
 
     Returns:
         The future of operation completion, with the futures `source` and `remote`; between global arrays a `Plan` that
@@ -97,47 +96,29 @@ def copy(
         >>> segment.pointer(dtype=float).local(3).tolist()
         [0.0, 1.0, 2.0]
     """
-    if stream is not None:
-        return _start(*ends_of_copy(src, dst, n), notify, order_of(stream))
-    if state.plain and (notify is None or _is_raised_here(notify, dst)):
-        # The fast path: between an array and memory which this rank reaches by loads and stores.
+    if stream is None and state.plain and (notify is None or _is_raised_here(notify, dst)):
+        # The fast path: machine code between an array and memory which this rank reaches by loads and stores.
         moved = UNFIT
         try:
             if dst.__class__ is GlobalPtr:
-                if src.__class__ is _ARRAY and (elements := dst.elements or dst.reached()):
-                    moved = rows.store(elements.words, dst.offset, ALL if n is None else n, src)
-            elif dst.__class__ is _ARRAY and src.__class__ is GlobalPtr and (elements := src.elements or src.reached()):
-                moved = rows.load(elements.words, src.offset, ALL if n is None else n, dst)
+                if src.__class__ is _ARRAY:
+                    moved = rows.store(dst.elements.words, dst.offset, ALL if n is None else n, src)
+            elif dst.__class__ is _ARRAY and src.__class__ is GlobalPtr:
+                moved = rows.load(src.elements.words, src.offset, ALL if n is None else n, dst)
         except (OverflowError, TypeError):
             pass  # no integer of 64 bits: the general path says what is wrong
         if moved != UNFIT:
             if notify is not None:
                 _raise(notify, dst)
             return COMPLETE
-        if (n is None or n >= 0) and (started := _start_row(src, dst, n, notify)) is not None:
-            return started
-    if n is None and notify is None and (divided := divided_end(src, dst)) is not None:
-        return divided.__gondwana_copy__(src, dst)
-    return _start(*ends_of_copy(src, dst, n), notify)
-
-
-def _start_row(src: End, dst: End, n: int | None, notify: Any) -> Transfer | None:
-    """Start a copy of elements in a row: of any dtype, between two pointers, or to and from a GPU; None: it is none."""
-    count = _count(src, dst) if n is None else n
-    source, target = _in_a_row(src, count), _in_a_row(dst, count)
-    if source is not None and target is not None:
-        if not _copied_directly(source, target):
-            return None
-        if notify is not None:
-            _raise(notify, dst)
-        return COMPLETE
-    if source is not None and notify is not None and (sent := signalled.sent_row(source, dst, notify)) is not None:
-        return Transfer(sent, DONE)
-    if (started := cuda_copies.started_row(src, dst, count, source, target)) is None:
-        return None
-    if notify is not None:
-        return Transfer(*started, signal_after(started[0], functools.partial(_raise, notify, dst)))
-    return Transfer(*started)
+        if notify is not None and src.__class__ is _ARRAY and (n is None or n == src.size):
+            sent = signalled.sent_row(src, dst, notify)
+            if sent is not None:
+                return Transfer(sent, DONE)
+    start = getattr(src, "__gondwana_copy__", None) or getattr(dst, "__gondwana_copy__", None)
+    if start is not None and n is None and notify is None and stream is None:
+        return start(src, dst)
+    return _start(*ends_of_copy(src, dst, n), notify, DEFAULT if stream is None else order_of(stream))
 
 
 def _is_raised_here(notify: Any, dst: Any) -> bool:
@@ -155,7 +136,7 @@ def _start(source: StridedBox, target: StridedBox, notify: Notify | None, order:
         check_notify(notify, target)
     started = engine.start(source, target, notify, order)
     if checks.active():
-        engine.note_under_way(source, target, started)
+        under_way.note(source, target, started.operation, started.source)
     if notify is None:
         return COMPLETE if started.operation is DONE else Transfer(started.operation, started.source)
     if started.notifies:
@@ -179,12 +160,12 @@ def copy_indexed(
     must not overlap anything; those of the source may overlap each other.
 
     Args:
-        src: a global pointer, or an ndarray of one axis.
-        src_indices: of the first element of each chunk, counted in elements from `src`.
-        dst: the same.
-        dst_indices: as many as `src_indices`.
-        length: elements of a chunk.
-        notify: as for `copy`.
+        src: Global pointer, or ndarray of one axis.
+        src_indices: Index of the first element of each chunk, counted in elements from `src`.
+        dst: The same.
+        dst_indices: As many indices as `src_indices` has.
+        length: Elements of a chunk.
+        notify: Signal or call, as for `copy`.
 
     Example:
         >>> import gondwana as gw
@@ -211,11 +192,11 @@ def put(value: Any, ptr: GlobalPtr, *, notify: Notify | None = None, stream: Str
     value may be changed.
 
     Args:
-        value: a number, or an array of the pointer's dtype, which must not change before the result is done; where the
+        value: Number, or array of the pointer's dtype, which must not change before the result is done; where the
             pointer's dtype is a record, a record or a tuple with a value for each field.
-        ptr: where the first element goes; the others follow without gaps.
-        notify: as for `copy`. In compiled code a signal, or `signal.at(rank, channel)`.
-        stream: as for `copy`.
+        ptr: Pointer to where the first element goes; the others follow without gaps.
+        notify: Signal or call, as for `copy`. In compiled code a signal, or `signal.at(rank, channel)`.
+        stream: Stream, as for `copy`.
 
     Raises:
         UsageError: the dtype is another, or the elements would not lie in the segment.
@@ -231,9 +212,9 @@ def put(value: Any, ptr: GlobalPtr, *, notify: Notify | None = None, stream: Str
     if ptr.__class__ is not GlobalPtr:
         raise TypeError(f"put({value!r}, {ptr!r}): give what is written, then the global pointer, as in gw.put(1.0, p)")
     # The fast path: a number that goes to memory which this rank reaches by loads and stores.
-    elements = ptr.elements or ptr.reached()
+    elements = ptr.elements
     if (
-        elements is not None
+        elements.view is not None
         and value.__class__ in elements.fitting
         and notify is None
         and stream is None
@@ -252,9 +233,10 @@ def put(value: Any, ptr: GlobalPtr, *, notify: Notify | None = None, stream: Str
     if isinstance(value, np.ndarray):
         return copy(value, ptr, notify=notify, stream=stream)
     single = _single(value, ptr.dtype)
-    if elements is not None:
-        elements.fitting.add(value.__class__)
-    return copy(single, ptr, notify=notify, stream=stream)
+    elements.fitting.add(value.__class__)
+    source, target = StridedBox.of(single), Row.at(ptr, (1,))
+    check_fit(source, target)
+    return _start(source, target, notify, DEFAULT if stream is None else order_of(stream))
 
 
 @overload
@@ -274,10 +256,10 @@ def get(
     On this node it is complete at once. Ordering and errors as for `copy`.
 
     Args:
-        ptr: to the first element.
-        n: elements; None: the one element as a number or a record, or as many as `out` has.
-        out: where they go, of the pointer's dtype; default: a new array.
-        stream: as for `copy`.
+        ptr: Pointer to the first element.
+        n: Number of elements; None: the one element as a number or a record, or as many as `out` has.
+        out: Array that they go to, of the pointer's dtype; default: a new array.
+        stream: Stream, as for `copy`.
 
     Returns:
         The future of the number or the record, or of the array.
@@ -293,10 +275,9 @@ def get(
         transfer = copy(ptr, into, n, stream=stream)
         return ready(into) if transfer is COMPLETE else Following(transfer, lambda: into)
     # The fast path: a number from memory which this rank reaches by loads and stores.
-    elements = ptr.elements or ptr.reached()
-    if elements is not None and stream is None and state.plain:
+    if stream is None and state.plain:
         try:
-            value = rows.number(elements.words, ptr.offset)
+            value = rows.number(ptr.elements.words, ptr.offset)
         except (OverflowError, TypeError):
             value = None  # the general path says what is wrong
         if value is not None:
@@ -312,61 +293,17 @@ def _value(single: npt.NDArray[Any]) -> Any:
     return single[0] if is_record(single.dtype) else single.item()
 
 
-def _count(src: End, dst: End) -> int:
-    """How many elements an ndarray at an end has, -1 if none is there."""
-    if src.__class__ is np.ndarray:
-        return src.size
-    return dst.size if dst.__class__ is np.ndarray else -1
-
-
-def _copied_directly(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
-    """Copy between elements in a row that loads and stores reach; return whether that was possible.
-
-    The fast path; all else, errors included, is left to the general path.
-    """
-    if source.dtype != target.dtype:
-        return False
-    try:
-        target[:] = source
-    except ValueError:  # read-only
-        return False
-    DIRECT.operations += 1
-    DIRECT.nbytes += source.nbytes
-    return True
-
-
-def _in_a_row(end: Any, n: int) -> npt.NDArray[Any] | None:
-    """The n elements of an end of a copy as an array of one axis, None if that needs the general path."""
-    if end.__class__ is np.ndarray:
-        return end if end.ndim == 1 and end.size == n else None
-    if end.__class__ is not GlobalPtr or n < 0:
-        return None
-    elements = end.elements or end.reached()
-    if elements is None:
-        return None
-    first, rest = divmod(end.offset, elements.item)
-    if rest or first < 0 or first + n > elements.array.size:
-        return None
-    return elements.array[first : first + n]
-
-
 _KINDS = {bool: "biufc", int: "iufc", float: "fc", complex: "c"}
 """Kinds of dtypes that Python's numbers fit."""
 
 
-def _check_fit(value: Any, dtype: np.dtype[Any]) -> None:
-    """Raise unless a number can be an element without loss of its kind, or a record field by field."""
-    if not _fits(value, dtype):
-        wanted = "a record, or a tuple with a value for each field" if is_record(dtype) else "a number of that kind"
-        raise UsageError(f"put of {value!r} as {spelled(dtype)}: give {wanted}, or an array of that dtype")
-
-
 def _fits(value: Any, dtype: np.dtype[Any]) -> bool:
-    if is_record(dtype) and isinstance(value, tuple):
+    """Whether a number can be an element without loss of its kind, or a record field by field."""
+    if is_record(dtype):
+        if not isinstance(value, tuple):
+            return isinstance(value, np.void) and value.dtype == dtype
         fields: Any = dtype.fields
         return len(value) == len(fields) and all(map(_fits, value, (fields[name][0] for name in dtype.names or ())))
-    if is_record(dtype):
-        return isinstance(value, np.void) and value.dtype == dtype
     if dtype.subdtype is not None:
         items, (base, shape) = np.asarray(value), dtype.subdtype
         return items.shape == shape and np.can_cast(items.dtype, base, "same_kind")
@@ -377,7 +314,9 @@ def _fits(value: Any, dtype: np.dtype[Any]) -> bool:
 
 def _single(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """A number or a record as an array of one element."""
-    _check_fit(value, dtype)
+    if not _fits(value, dtype):
+        wanted = "a record, or a tuple with a value for each field" if is_record(dtype) else "a number of that kind"
+        raise UsageError(f"put of {value!r} as {spelled(dtype)}: give {wanted}, or an array of that dtype")
     try:
         return np.array([value], dtype)
     except OverflowError as error:

@@ -577,6 +577,41 @@ def check_memory_of_the_user():
     world.barrier()
 
 
+def check_errors_of_copies_are_raised():
+    """All that waits for a copy raises its error, and none of its futures stays under way: its owner has closed it."""
+    last = RANKS - 1
+    served = gw.Segment(world, memory=np.zeros(2 * SLOT // 8), window=False)  # reached with the progress of its owner
+    there, arrived = served.pointer(last, float), gw.Signal(world)
+    world.barrier()
+    if last == ME:
+        served.close()
+    world.barrier()
+    if last != ME:
+        for n in (1, 4, 2 * SLOT // 8):  # inside of a call, and in pieces
+            here = np.ones(n)
+            for start in (
+                lambda here=here: gw.put(here, there),
+                lambda here=here: gw.get(there, out=here),
+                lambda here=here: gw.copy(here, there, notify=arrived),
+                lambda here=here: gw.copy(gw.indexed(here, [0], [here.size]), there),
+            ):
+                assert "was closed" in raises(UsageError, start().wait)
+                assert "was closed" in raises(UsageError, start().result)
+                assert "was closed" in raises(UsageError, gw.when_all(start(), start()).wait)
+                assert "was closed" in str(start().exception())
+                assert "was closed" in raises(UsageError, in_region, start)
+            failed = gw.copy(here, there, notify=arrived)
+            assert "was closed" in raises(UsageError, failed.remote.wait)
+            assert "was closed" in str(failed.source.exception() or failed.exception())
+    world.barrier()
+    assert not arrived.ready()
+
+
+def in_region(start):
+    with gw.AccessRegion():
+        start()
+
+
 def check_access_regions():
     """The end of a region waits for all copies, puts and gets that were started inside, and for no others."""
     right = (ME + 1) % RANKS

@@ -125,12 +125,12 @@ class OnNode:
     """The shared memory of a team, as one of its ranks sees it. Its collectives make user-level progress.
 
     Args:
-        team: all of its ranks are on one node.
-        memory: the same for all of them, zero at first: a head and two slots for every rank.
+        team: Ranks that are all on one node.
+        memory: Memory that is the same for all of them, zero at first: a head and two slots for every rank.
 
     Attributes:
-        address: address of the memory, for compiled code.
-        largest: bytes of the largest array that is broadcast through the memory.
+        address: Address of the memory, for compiled code.
+        largest: Bytes of the largest array that is broadcast through the memory.
     """
 
     def __init__(self, team: Team, memory: npt.NDArray[np.uint8]) -> None:
@@ -272,10 +272,10 @@ class OnNode:
         """Take part in the next collective and return its number.
 
         Args:
-            what: the collective; the same on all ranks.
-            source: where the address of this rank's contribution is, 0 without one.
-            target: where the address for the result is, 0 without one.
-            how: contributions are combined; or -1 - root: the result is that of the root.
+            what: The collective; the same on all ranks.
+            source: Place of the address of this rank's contribution, 0 without one.
+            target: Place of the address for the result, 0 without one.
+            how: Way to combine contributions; or -1 - root: the result is that of the root.
         """
         if self._machine_code and not self._busy and not progress.thread.flow.depth:
             n = self._advance(self._own, what, source, target, how, self._polls)

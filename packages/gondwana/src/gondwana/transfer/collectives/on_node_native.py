@@ -186,12 +186,12 @@ def advance(block: int, meaning: int, source: int, target: int, how: int, polls:
     """Go on with a collective of this rank until it is finished, or until a number of polls have failed.
 
     Args:
-        block: see `OnNode`.
-        meaning: of the collective.
-        source: where the address of the contribution is, 0 without one.
-        target: where the address for the result is, 0 without one.
-        how: contributions are combined, `NUMPY` or `coded`; or -1 - root: the result is that of the root.
-        polls: failed ones.
+        block: Words of the team: see `OnNode`.
+        meaning: Meaning of the collective, the same on all ranks.
+        source: Place of the address of the contribution, 0 without one.
+        target: Place of the address for the result, 0 without one.
+        how: Way to combine contributions, `NUMPY` or `coded`; or -1 - root: the result is that of the root.
+        polls: Number of failed polls after which it returns.
 
     Returns:
         The number of the collective, `LATE` or `MISMATCH`.
@@ -257,12 +257,12 @@ def combine(block: int, operation: int, send: int, recv: int, at: int, polls: in
     """Combine the contributions that the arrays at these addresses are, by an operation of `IN_MACHINE_CODE`.
 
     Args:
-        block: see `OnNode`.
+        block: Words of the team: see `OnNode`.
         operation: Place of the operation.
         send: Address of an array.
         recv: Address of an array.
         at: Bytes that have been combined.
-        polls: failed ones.
+        polls: Number of failed polls after which it returns.
 
     Returns:
         As `advance`, less four times the bytes that have been combined; or `UNFIT`, and nothing is done.

@@ -38,10 +38,10 @@ def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
     The root may return before the others have come. Ranks in Python make user-level progress meanwhile.
 
     Args:
-        team: the ranks.
-        buf: an ndarray or an Array without gaps, of one size and dtype on all ranks; in Python also an array without
+        team: Ranks that take part.
+        buf: An ndarray or an Array without gaps, of one size and dtype on all ranks; in Python also an array without
             gaps in the memory of a device of this rank. In any memory order in Python, in C's in compiled code.
-        root: the rank whose data it becomes, the same on all ranks.
+        root: The rank whose data it becomes, the same on all ranks.
 
     Raises:
         ValueError: `buf` has gaps, or is read-only.
@@ -68,8 +68,8 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
     Python make user-level progress meanwhile; while MPI combines more than 16 KiB of each, only until all have come.
 
     Args:
-        team: the ranks.
-        value: a number of the same dtype on all ranks (int is int64, float is float64), or an ndarray or Array without
+        team: Ranks that take part.
+        value: Number of the same dtype on all ranks (int is int64, float is float64), or an ndarray or Array without
             gaps, of one size and dtype on all ranks, which is combined in place, element by element; in Python also an
             array without gaps in the memory of a device of this rank. In any memory order in Python, in C's in compiled
             code.

@@ -7,27 +7,21 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from gondwana.futures import DONE, Future
 from gondwana.gpu.device import Device
 from gondwana.memory.cuda_kind import EventFuture, allocate
 from gondwana.memory.ipc import OnDevice
 from gondwana.memory.pinned import SMALL, Ring, is_pinned, pin
-from gondwana.memory.pointer import GlobalPtr
 from gondwana.transfer.box import StridedBox
 from gondwana.transfer.box_copy import SOURCE, TARGET, BoxCopy, ChunkCopy, copy_between
 from gondwana.transfer.devices.device_boxes import copy_box
 from gondwana.transfer.devices.stream_order import Order
-from gondwana.transfer.paths import DRIVER, IPC
 
 _BYTE = np.dtype(np.uint8)
-
-Row: TypeAlias = npt.NDArray[Any]
-"""Elements without gaps as an array of one axis."""
 
 Started: TypeAlias = tuple[Future[None], Future[None]]
 """The futures of operation completion and of source completion."""
@@ -63,36 +57,6 @@ def hop(source: StridedBox, target: StridedBox, order: Order) -> Started:
             done, reusable = _transfer(one, source, target, first, start)
         order.end(one.device)
     return done, reusable
-
-
-def started_row(src: Any, dst: Any, n: int, source: Row | None, target: Row | None) -> Started | None:
-    """Start a copy of elements in a row: the fast path of `hop`. Local; does not wait, but for room in pinned memory.
-
-    All else, errors included, is left to the general path.
-
-    Args:
-        src: what to copy, as given to `gw.copy`.
-        dst: where to, likewise.
-        n: elements.
-        source: those of the source, if loads reach them.
-        target: those of the destination, if stores reach them.
-
-    Returns:
-        The futures; None if this needs the general path: nothing has been done.
-    """
-    first = None if source is not None else _found(src, n)
-    last = None if target is not None else _found(dst, n)
-    if last is not None and dst.segment.readonly:
-        return None
-    if first is not None and last is not None:
-        if first.device is not last.device or src.dtype != dst.dtype:
-            return None
-        return _between(first, first.address + src.offset, last, last.address + dst.offset, n * src.dtype.itemsize)
-    if first is not None and target is not None and target.flags.writeable and _fits(target, dst, src):
-        return _across(first, first.address + src.offset, dst, target, up=False)
-    if last is not None and source is not None and _fits(source, src, dst):
-        return _across(last, last.address + dst.offset, src, source, up=True)
-    return None
 
 
 def _transfer(one: CopyStream, source: StridedBox, target: StridedBox, there: OnDevice, at: int) -> Started:
@@ -133,6 +97,9 @@ def _room(one: CopyStream, like: StridedBox) -> StridedBox:
 
 def _move(one: CopyStream, source: StridedBox, target: StridedBox, start: int, end: int) -> None:
     """Put a copy on the stream; one end is on a device, the other there or without gaps in host memory, or rows."""
+    if source.contiguous and target.contiguous:
+        one.device.driver.copy(end, start, source.nbytes, one.device.transfers)
+        return
     copy = copy_between(source, target, start, end, by_target=target.memory is not None)
     if isinstance(copy, ChunkCopy):
         for a, b in copy.starts():
@@ -149,6 +116,8 @@ def _move(one: CopyStream, source: StridedBox, target: StridedBox, start: int, e
 
 def _is_plain(source: StridedBox, target: StridedBox) -> bool:
     """Whether the driver can do without the processor's help at the end that is host memory."""
+    if source.contiguous and target.contiguous:
+        return True
     box, end = (source, SOURCE) if source.memory is not None else (target, TARGET)
     copy = copy_between(source, target, by_target=target.memory is not None)
     if isinstance(copy, ChunkCopy):
@@ -164,70 +133,12 @@ def _end(box: StridedBox) -> tuple[OnDevice, int]:
     return found, found.address + pointer.offset
 
 
-def _found(end: Any, n: int) -> OnDevice | None:
-    """How a device reaches an end, if that is known and the elements are inside its segment."""
-    if end.__class__ is not GlobalPtr or n <= 0:
-        return None
-    segment, rank, offset = end.segment, end.rank, end.offset
-    found: OnDevice | None = segment.devices.get(rank)
-    return found if offset >= 0 and offset + n * end.dtype.itemsize <= segment.nbytes_of(rank) else None
-
-
-def _fits(row: Row, end: Any, pointer: GlobalPtr) -> bool:
-    """Whether elements in memory in reach are of the pointer's type, and nothing is to be done about that memory."""
-    return (
-        row.dtype == pointer.dtype
-        and row.flags.c_contiguous
-        and not row.dtype.hasobject
-        and (row.nbytes <= SMALL or end is row or _is_pinned(end))
-    )
-
-
-def _is_pinned(end: Any) -> bool:
-    return end.__class__ is GlobalPtr and is_pinned(end.segment.view(end.rank))
-
-
-def _between(first: OnDevice, start: int, last: OnDevice, end: int, nbytes: int) -> Started:
-    one = copy_stream(first.device)
-    with one.lock:
-        one.device.driver.copy(end, start, nbytes, one.begin(first.own or last.own))
-        done = EventFuture(one.device, (first, last))
-    (DRIVER if first.own and last.own else IPC).count(nbytes)
-    return done, done
-
-
-def _across(there: OnDevice, at: int, end: Any, row: Row, *, up: bool) -> Started:
-    """Copy elements in host memory to an address of a device, or from there.
-
-    Args:
-        there: the memory on the device.
-        at: address there.
-        end: the end of the copy in host memory, as given to `gw.copy`.
-        row: its elements.
-        up: whether they go to the device.
-    """
-    one, nbytes = copy_stream(there.device), row.nbytes
-    (DRIVER if there.own else IPC).count(nbytes)
-    with one.lock:
-        direct = nbytes > SMALL or _is_pinned(end)
-        address, room = (row.ctypes.data, row) if direct else one.ring.take(nbytes)
-        if up and not direct:
-            room[:] = row.view(_BYTE)
-        one.device.driver.copy(*((at, address) if up else (address, at)), nbytes, one.begin(there.own))
-        if direct:
-            done = EventFuture(one.device, (there, row))
-            return done, done
-        done = EventFuture(one.device, there, None if up else lambda: row.view(_BYTE).__setitem__(slice(None), room))
-        one.ring.hold(done)
-    return done, DONE if up else done
-
-
 class CopyStream:
     """The stream of copies of a device. Local.
 
     Attributes:
-        device: whose stream.
-        lock: held while a copy is put on the stream, which may take several commands.
+        device: Device of the stream.
+        lock: Lock that is held while a copy is put on the stream, which may take several commands.
     """
 
     def __init__(self, device: Device) -> None:
@@ -242,13 +153,6 @@ class CopyStream:
     @cached_property
     def _scratch(self) -> int:
         return allocate(self.device, SCRATCH)
-
-    def begin(self, behind_kernels: bool) -> int:
-        """Return the stream, behind the kernels launched so far if need be; the device is the current one. Local."""
-        if behind_kernels:
-            return self.device.after_kernels()
-        self.device.activate()
-        return self.device.transfers
 
     def by_engine(self, copy: BoxCopy) -> bool:
         """Put a copy on the stream as copy-engine commands; return whether that is possible. Local."""

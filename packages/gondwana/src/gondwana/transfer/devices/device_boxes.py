@@ -40,11 +40,11 @@ def fill(one: Device, target: int, shape: tuple[int, ...], strides: tuple[int, .
     """Set elements of a device to one value, in turn with its kernels. Local; does not wait.
 
     Args:
-        one: the device.
-        target: address of the first element.
-        shape: elements along each axis, none of them 0.
-        strides: bytes from one to the next along each axis.
-        value: of no axes and the dtype of the elements.
+        one: The device.
+        target: Address of the first element.
+        shape: Elements along each axis, none of them 0.
+        strides: Bytes from one to the next along each axis.
+        value: Array of no axes and the dtype of the elements.
     """
     item = value.dtype.itemsize
     pattern = value.tobytes() * (UNITS[0] // item)
@@ -58,8 +58,8 @@ class BoxProgram:
     """Copies that are carried out together, again and again. Local.
 
     Args:
-        kind: the device whose threads copy.
-        copies: between addresses that they reach, in any order; no target overlaps anything.
+        kind: The device whose threads copy.
+        copies: Copies between addresses that they reach, in any order; no target overlaps anything.
     """
 
     def __init__(self, kind: CudaKind, copies: Sequence[Copy]) -> None:

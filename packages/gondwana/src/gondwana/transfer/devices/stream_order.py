@@ -23,8 +23,8 @@ class Order(NamedTuple):
     """What a copy waits for on a device, and what waits for it.
 
     Attributes:
-        stream: the copy waits for what this stream holds, and the stream for the copy; None: no such stream.
-        after: it waits for this rather than for all kernels that this rank has launched.
+        stream: Stream that the copy waits for, and that waits for the copy; None: no such stream.
+        after: Event that it waits for rather than for all kernels that this rank has launched.
     """
 
     stream: int | None = None
@@ -34,8 +34,8 @@ class Order(NamedTuple):
         """Have the stream of copies of a device wait for what is before. Local.
 
         Args:
-            device: which makes the copy.
-            own: devices of this rank with memory at an end.
+            device: Device that makes the copy.
+            own: Devices of this rank with memory at an end.
         """
         if self.after is not None:
             self.after.block(device.transfers)

@@ -50,7 +50,7 @@ class Direct:
     See `teams.messages.Direct` and `teams.blocking.BetweenNodes`.
 
     Args:
-        team: several ranks of MPI, or one.
+        team: Several ranks of MPI, or one.
     """
 
     def __init__(self, team: Team) -> None:
@@ -90,9 +90,9 @@ class Direct:
         """Wait for the request that a call has left, with progress. Local; blocking.
 
         Args:
-            found: what the call has returned.
-            what: is waited for, for messages.
-            *buffers: of the call; MPI still uses them if an exception ends the wait.
+            found: Value that the call has returned.
+            what: Name of what is waited for, in messages.
+            *buffers: Buffers of the call; MPI still uses them if an exception ends the wait.
 
         Returns:
             False if nothing was done, so that it is left to mpi4py.

@@ -30,11 +30,11 @@ def send(team: Team, buf: Buffer, dest: int, tag: int = 0) -> None:
     receiver has come to its `recv`: two ranks that send to each other use `sendrecv`. Callable in compiled code.
 
     Args:
-        team: the ranks among which `dest` counts.
-        buf: an ndarray or an Array without gaps; elements travel in the order of their indices. Compiled code refuses
+        team: Ranks among which `dest` counts.
+        buf: An ndarray or an Array without gaps; elements travel in the order of their indices. Compiled code refuses
             Fortran's order, in which it would have to copy them.
-        dest: rank of the receiver.
-        tag: from 0; the receiver asks for it.
+        dest: Rank of the receiver.
+        tag: Number from 0 that the receiver asks for.
 
     Raises:
         ValueError: `buf` has gaps, or there is no such rank.
@@ -51,10 +51,10 @@ def recv(team: Team, buf: Buffer, source: int, tag: int = 0) -> None:
     """Receive what a rank sends with this tag. Blocking until it is in `buf`. Callable in compiled code.
 
     Args:
-        team: the ranks among which `source` counts.
-        buf: an ndarray or an Array without gaps, at least as large as the message.
-        source: rank of the sender.
-        tag: the one that the sender gives.
+        team: Ranks among which `source` counts.
+        buf: An ndarray or an Array without gaps, at least as large as the message.
+        source: Rank of the sender.
+        tag: Number that the sender gives.
 
     Raises:
         ValueError: `buf` has gaps or is read-only, or there is no such rank.
@@ -121,7 +121,7 @@ def wait_all(requests: Iterable[Request | int]) -> None:
     """Wait until requests are complete. Blocking; user-level progress. Callable in compiled code.
 
     Args:
-        requests: requests, or integers that `isend` and `irecv` have returned in compiled code, each of which can be
+        requests: Requests, or integers that `isend` and `irecv` have returned in compiled code, each of which can be
             waited for once, by any thread of this process. In compiled code they are a tuple, a list or an array of
             int64. An integer 0 stands for no request.
 

@@ -23,8 +23,7 @@ from gondwana.compiler.types.arguments import Described, describe_handle
 from gondwana.memory.segment import Segment
 from gondwana.teams import addresses, mpi
 from gondwana.transfer.box_copy import Copy
-from gondwana.transfer.hops import as_bytes
-from gondwana.transfer.host_copies import CopyTable, copy_table
+from gondwana.transfer.host_copies import CopyTable, as_bytes, copy_table
 from gondwana.transfer.plans.pairs import Copies, Pair
 from gondwana.transfer.plans.plan import Plan, free_requests, message_tag
 
