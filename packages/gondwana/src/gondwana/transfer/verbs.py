@@ -101,8 +101,11 @@ def copy(
         moved = UNFIT
         try:
             if dst.__class__ is GlobalPtr:
-                if src.__class__ is _ARRAY:
-                    moved = rows.store(dst.elements.words, dst.offset, ALL if n is None else n, src)
+                given = src
+                if src.__class__ is GlobalPtr and n is not None and n > 0 and src.elements.array is not None:
+                    given = src.local(n)
+                if given.__class__ is _ARRAY:
+                    moved = rows.store(dst.elements.words, dst.offset, ALL if n is None else n, given)
             elif dst.__class__ is _ARRAY and src.__class__ is GlobalPtr:
                 moved = rows.load(src.elements.words, src.offset, ALL if n is None else n, dst)
         except (OverflowError, TypeError):
