@@ -18,7 +18,7 @@ pytestmark = pytest.mark.parallel
 
 @pytest.fixture
 def variables(tmp_path: Path) -> dict[str, str]:
-    return {**stub_cuda.build(tmp_path), "GONDWANA_CACHE_DIR": str(tmp_path / "cache")}
+    return {**stub_cuda.build(tmp_path), "GONDWANA_CACHE_DIR": str(jobs.own_cache(tmp_path / "cache"))}
 
 
 def try_it() -> None:
@@ -72,7 +72,7 @@ def examine() -> None:
 
 @pytest.mark.slow
 def test_memory_that_mpi_does_not_take_is_found_out(tmp_path: Path) -> None:
-    variables = {"GONDWANA_CUDA": "emulated", "GONDWANA_CACHE_DIR": str(tmp_path)}
+    variables = {"GONDWANA_CUDA": "emulated", "GONDWANA_CACHE_DIR": str(jobs.own_cache(tmp_path))}
     outcome = jobs.run_command([sys.executable, *jobs.python_arguments(examine)], variables=variables, timeout=120)
     assert outcome.status == 0, str(outcome)
     findings = {finding["subject"]: finding for finding in json.loads(outcome.stdout)}

@@ -46,7 +46,7 @@ def command(cache: Path, *words: str) -> Outcome:
 
 
 def test_a_start_after_a_warmup_compiles_nothing(tmp_path: Path) -> None:
-    program, cache = tmp_path / "program.py", tmp_path / "cache"
+    program, cache = tmp_path / "program.py", jobs.own_cache(tmp_path / "cache")
     program.write_text(PROGRAM)
     first = command(cache, "warmup", "-n", "2", str(program), "--size", "3")
     assert first.status == 0, str(first)

@@ -81,7 +81,9 @@ class Program:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
+    found = Program(tmp_path)
+    jobs.own_cache(found.cache)
+    return found
 
 
 def test_a_second_process_compiles_nothing_and_loads_no_numba(program: Program) -> None:
@@ -385,7 +387,8 @@ def test_entries_of_other_names_and_of_others_are_compiled_again(program: Progra
 
 
 @pytest.mark.parametrize("kind", ["missing", "file", "unwritable"])
-def test_a_folder_that_cannot_be_used_means_no_cache(program: Program, kind: str) -> None:
+def test_a_folder_that_cannot_be_used_means_no_cache(tmp_path: Path, kind: str) -> None:
+    program = Program(tmp_path)
     if kind == "missing":
         program.variables["GONDWANA_CACHE_DIR"] = "/proc/no/such/folder"
     elif kind == "file":

@@ -76,8 +76,7 @@ print(spent.compiled, spent.loaded)
 
 
 def test_the_cache_keeps_code_of_both_kinds(tmp_path: Path) -> None:
-    folder = tmp_path / "cache"
-    folder.mkdir(mode=0o700)
+    folder = jobs.own_cache(tmp_path / "cache")
     first, second = tmp_path / "first.py", tmp_path / "second.py"
     first.write_text(PROGRAM.format(index=3))
     second.write_text("#\n#\n" + PROGRAM.format(index=12))

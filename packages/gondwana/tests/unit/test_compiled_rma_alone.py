@@ -108,8 +108,10 @@ gw.barrier(gw.world)
 def test_a_warm_start_compiles_nothing_whatever_the_way(mpich_python: Path, tmp_path: Path) -> None:
     """The machine code of a serial run is that of a node, of two nodes, and of another MPI."""
 
+    cache = str(jobs.own_cache(tmp_path))
+
     def run(ranks: int, python: Any = sys.executable, **variables: str) -> dict[str, Any]:
-        variables["GONDWANA_CACHE_DIR"] = str(tmp_path)
+        variables["GONDWANA_CACHE_DIR"] = cache
         outcome = jobs.run_ranks(ranks, WARM, python=python, variables=variables)
         assert outcome.status == 0, str(outcome)
         found: dict[str, Any] = json.loads(outcome.stdout.splitlines()[0])  # MPI libraries may write after it

@@ -166,7 +166,7 @@ if rank == 0:
 @pytest.mark.parallel
 def test_a_warm_start_compiles_nothing_whatever_the_mpi(mpich_python: Path, tmp_path: Path) -> None:
     """The machine code that one MPI library was there for is found and works with the other."""
-    variables = {"GONDWANA_CACHE_DIR": str(tmp_path)}
+    variables = {"GONDWANA_CACHE_DIR": str(jobs.own_cache(tmp_path))}
     found = []
     for python in (sys.executable, sys.executable, mpich_python):
         outcome = jobs.run_ranks(2, WARM, python=python, variables=variables)

@@ -24,8 +24,8 @@ SPECIAL = DIGITS
 WORDS = DIGITS + 1
 EXACT = "exact"
 """What threads of the host leave instead of numbers of a dtype."""
-FINISH, VALUES, PIECE = WORDS + 30, 144, 512
-"""Words behind the start of an accumulator of the host: the address of the function that finishes a piece, and numbers
+TAKE, VALUES, PIECE = WORDS + 30, 144, 512
+"""Words behind the start of an accumulator of the host: the address of the function that adds a piece, and numbers
 that running sums have not taken yet; and how many these are at most."""
 STRIDE = 8 * (VALUES + PIECE + 16)
 """Bytes from the accumulator of one thread to the next: a multiple of two cache lines."""

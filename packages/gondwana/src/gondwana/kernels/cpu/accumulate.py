@@ -16,10 +16,9 @@ from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.multithreading.pool import LINE
 from gondwana.compiler.types.views import mark_apart
-from gondwana.kernels.cpu.exact_native import BLOCK, WIDE, WIDTH, adding, begin, pass_on, put, values_at
-from gondwana.kernels.exact import EXACT, PIECE, STRIDE
+from gondwana.kernels.cpu.exact_native import adding_up, put, values_at
+from gondwana.kernels.exact import EXACT, STRIDE
 from gondwana.kernels.folding import COMBINE, check_no_value, check_value, kind_of, neutral
-from gondwana.simd import fill
 
 _RESULTS = 16
 
@@ -127,38 +126,19 @@ def _no_folding(kernel: Any) -> Folding:
     return Folding(step, _no_start, _no_store, "")
 
 
+@inlined
+def _exact_start(block: int, thread: int) -> Any:
+    """The accumulator of a thread, and how many numbers are added to running sums and how many are kept."""
+    # A literal has a type of its own, for which all that takes it would be compiled as well.
+    return load_word(block + _RESULTS) + thread * STRIDE, types.int64(0), types.int64(0)
+
+
 def _exact_folding(kernel: Any, *, narrow: bool, keep: Any) -> Folding:
-    levels = 2 if narrow else 3
-    add_narrow, add = adding(levels - 1, keeping=False), adding(levels, keeping=False)
-
-    @inlined
-    def start(block: int, thread: int) -> Any:
-        return begin(load_word(block + _RESULTS) + thread * STRIDE)
-
     @inlined
     def step(total: Any, p: Any, args: Any) -> Any:
-        state, done, filled, a, b, c, moved, rest = total
+        state, done, filled = total
         keep(values_at(state), filled, types.float64(kernel(p, *args)))
-        return state, done, filled + 1, a, b, c, moved, rest
+        return state, done, filled + 1
 
-    @inlined
-    def settle(total: Any) -> Any:
-        state, done, filled, a, b, c, moved, rest = total
-        if filled % WIDTH:  # a vector that is stored in two parts would have to wait for both when it is read
-            put(values_at(state) + 8 * filled, fill(0.0, WIDTH))
-            total = state, done, (filled + WIDTH) & -WIDTH, a, b, c, moved, rest
-        if total[2] - done < BLOCK:
-            return total
-        if load_word(state + 8 * WIDE) == 0:
-            for _ in range(BLOCK // WIDTH):
-                total = add_narrow(total)
-        else:
-            for _ in range(BLOCK // WIDTH):
-                total = add(total)
-        return pass_on(total, False) if total[1] > PIECE - 2 * BLOCK else total
-
-    @inlined
-    def store(block: int, thread: int, total: Any) -> None:
-        pass_on(total, True)
-
-    return Folding(step, start, store, EXACT, settle)
+    store, settle = adding_up(2 if narrow else 3)
+    return Folding(step, _exact_start, store, EXACT, settle)

@@ -11,12 +11,14 @@ of later numbers until the sums are renewed. If a number is beyond the limit or 
 get their own running sums, and the rests then, NaN and infinities go to the digits one by one. So data from 1e-20 to 1
 take few vector operations a number; data over hundreds of orders of magnitude go to the digits.
 
-What a kernel does for each number is compiled with it. What is done once for a piece, `finish`, is compiled once for
-all kernels: it takes several times as long to compile as a kernel.
+A kernel adds its numbers in blocks, so that the processor reads memory while it adds. What is done once for a piece, or
+with one sum more than most numbers need, is compiled once for all kernels (`take`): it takes several times as long to
+compile as a kernel.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +28,7 @@ from numba.extending import intrinsic
 
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import call_at, load_word
-from gondwana.kernels.exact import FINISH, SPECIAL, VALUES, WORDS
+from gondwana.kernels.exact import PIECE, SPECIAL, TAKE, VALUES, WORDS
 from gondwana.kernels.folding import digits_of
 from gondwana.simd import fill
 from gondwana.simd.vectors_overloads import VectorType
@@ -54,9 +56,10 @@ def _reinterpreted(typingctx: Any, value: Any) -> Any:
     return kind(value), codegen
 
 
-_SUMS, _LIMIT, _PIECES, WIDE, _PASSED = WORDS + 3, WORDS + 27, WORDS + 28, WORDS + 29, WORDS + 31
-"""Words behind the digits of an accumulator: the running sums, the limit of numbers they were made for, how often
-`PIECE` numbers were added to them, whether the last of the sums is in use, and what a kernel passes to `finish`."""
+_SUMS, _LIMIT, _PIECES, _WIDE, _TAKEN, _DONE = WORDS + 3, WORDS + 27, WORDS + 28, WORDS + 29, WORDS + 31, WORDS + 71
+"""Words behind the digits of an accumulator: the running sums before the present piece, the limit of numbers they were
+made for, how often `PIECE` numbers were added to them, whether the last of the sums is in use, the sums with what is
+taken of the present piece, what has changed and what is left, and how many numbers are taken."""
 BLOCK = 64
 """How many numbers are evaluated before they are added."""
 WIDTH = 8
@@ -118,8 +121,8 @@ def _some_of(bits: int) -> Any:
 _some, _some_moved = _some_of((1 << 63) - 1), _some_of(-1 << 51)
 
 
-def adding(levels: int, *, keeping: bool) -> Any:
-    """A compiled function that adds the next vector of what is kept to running sums.
+def _adding(levels: int, *, keeping: bool = False) -> Any:
+    """A compiled function that adds what is kept, up to a number, to running sums.
 
     Each sum begins as 1.25 times a power of two, so that its last bit has the same weight all the time, and an addition
     rounds the number to this weight; what it loses is exact, and goes to the next sum. This holds for any number as
@@ -127,21 +130,23 @@ def adding(levels: int, *, keeping: bool) -> Any:
     """
 
     @inlined
-    def add(total: Any) -> Any:
-        state, done, filled, a, b, c, moved, rest = total
-        value = _vector(values_at(state) + 8 * done)
-        before, a = a, a + value
-        moved = _either(moved, _changed(before, a))
-        value = value - (a - before)
-        if levels >= 2:
-            before, b = b, b + value
-            value = value - (b - before)
-        if levels == 3:
-            before, c = c, c + value
-            value = value - (c - before)
-        if keeping:
-            put(values_at(state) + 8 * done, value)
-        return state, done + WIDTH, filled, a, b, c, moved, _either(rest, value)
+    def add(state: int, first: int, count: int, total: Any) -> Any:
+        a, b, c, moved, rest = total
+        for done in range(first, count, WIDTH):
+            value = _vector(values_at(state) + 8 * done)
+            before, a = a, a + value
+            moved = _either(moved, _changed(before, a))
+            value = value - (a - before)
+            if levels >= 2:
+                before, b = b, b + value
+                value = value - (b - before)
+            if levels == 3:
+                before, c = c, c + value
+                value = value - (c - before)
+            if keeping:
+                put(values_at(state) + 8 * done, value)
+            rest = _either(rest, value)
+        return a, b, c, moved, rest
 
     return add
 
@@ -153,37 +158,74 @@ def values_at(state: int) -> int:
 
 
 @inlined
-def begin(state: int) -> Any:
-    """The running sums, nothing that is kept, and what has changed and what is left of nothing."""
+def _begin(state: int) -> Any:
+    """The running sums before a piece, and what has changed and what is left of nothing."""
     nothing, sums = fill(0.0, WIDTH), state + 8 * _SUMS
-    return state, 0, 0, _vector(sums), _vector(sums + 64), _vector(sums + 128), nothing, nothing
+    return _vector(sums), _vector(sums + 64), _vector(sums + 128), nothing, nothing
 
 
 @inlined
 def _store(place: int, total: Any) -> None:
-    put(place, total[3])
-    put(place + 64, total[4])
-    put(place + 128, total[5])
+    put(place, total[0])
+    put(place + 64, total[1])
+    put(place + 128, total[2])
 
 
 @inlined
-def _passed(state: int, done: int, filled: int) -> Any:
-    """The running sums that a kernel has passed on."""
-    place = state + 8 * _PASSED
+def _taken(state: int) -> Any:
+    """The running sums with what is taken of a piece, what has changed and what is left."""
+    place = state + 8 * _TAKEN
     sums = _vector(place), _vector(place + 64), _vector(place + 128)
-    return state, done, filled, *sums, _vector(place + 192), _vector(place + 256)
+    return *sums, _vector(place + 192), _vector(place + 256)
 
 
 @inlined
-def pass_on(total: Any, last: bool) -> Any:
-    """Call `finish` for the numbers that are kept; return the running sums for the next piece."""
-    state, done, filled, _, _, _, moved, rest = total
-    place = state + 8 * _PASSED
+def _keep_taken(state: int, done: int, total: Any) -> int:
+    place = state + 8 * _TAKEN
     _store(place, total)
-    put(place + 192, moved)
-    put(place + 256, rest)
-    call_at(load_word(state + 8 * FINISH), state, done, filled, last)
-    return begin(state)
+    put(place + 192, total[3])
+    put(place + 256, total[4])
+    put(state + 8 * _DONE, done)
+    return done
+
+
+@inlined
+def _pass_on(state: int, filled: int, levels: int, last: bool) -> int:
+    """Call `take`, at the address in the accumulator; return how many numbers are kept after it."""
+    return call_at(load_word(state + 8 * TAKE), state, filled, levels, last)  # type: ignore[no-any-return]
+
+
+@functools.cache
+def adding_up(levels: int) -> tuple[Any, Any]:
+    """The functions `store` and `settle` of a `Folding`.
+
+    The first adds what is left at the end of a sweep, the second a block if there is one, and passes on a piece that is
+    full.
+
+    Args:
+        levels: running sums that hold most numbers of the kernel's type; the last is used once it is needed.
+    """
+    add = _adding(levels - 1)
+
+    @inlined
+    def settle(total: Any) -> Any:
+        state, done, filled = total
+        if filled % WIDTH:  # a vector that is stored in two parts would have to wait for both when it is read
+            put(values_at(state) + 8 * filled, fill(0.0, WIDTH))
+            filled = (filled + WIDTH) & -WIDTH
+        if filled - done >= BLOCK:
+            is_wide = load_word(state + 8 * _WIDE) != 0
+            if not is_wide:
+                done = _keep_taken(state, done + BLOCK, add(state, done, done + BLOCK, _taken(state)))
+            if is_wide or done > PIECE - 2 * BLOCK:
+                done = filled = _pass_on(state, filled, levels, False)
+        return state, done, filled
+
+    @inlined
+    def store(block: int, thread: int, total: Any) -> None:
+        _pass_on(total[0], total[2], levels, True)
+
+    return store, settle
 
 
 _digits_of = inlined(digits_of)
@@ -214,10 +256,10 @@ def _renew(state: int, limit: float) -> None:
         scale *= _NEXT
     put(state + 8 * _LIMIT, limit)
     put(state + 8 * _PIECES, 0)
-    put(state + 8 * WIDE, 0)
+    put(state + 8 * _WIDE, 0)
 
 
-_add, _add_and_keep = adding(3, keeping=False), adding(3, keeping=True)
+_add_1, _add_2, _add_3, _add_and_keep = _adding(1), _adding(2), _adding(3), _adding(3, keeping=True)
 
 
 @inlined
@@ -243,42 +285,54 @@ def _resolve(state: int, count: int, within: bool, ordinary: bool) -> None:
             limit = limit if limit > _LEAST else _LEAST
             _renew(state, limit)
             limit *= _NEXT_PIECE
-        total = begin(state)
-        while total[1] < count:
-            total = _add_and_keep(total)
+        total = _add_and_keep(state, 0, count, _begin(state))
         _store(state + 8 * _SUMS, total)
-        if not _some(total[7]):
-            put(state + 8 * WIDE, 1 if within else 0)
+        if not _some(total[4]):
+            put(state + 8 * _WIDE, 1 if within else 0)
             return
         within = False
     for i in range(count):
         _add_exactly(state, _reinterpreted(load_word(values_at(state) + 8 * i)))
 
 
-def finish(state: int, done: int, filled: int, last: int) -> int:
-    """Bring the numbers that are kept to the running sums, and these to the digits after some pieces and at the end.
-
-    All three sums take numbers here, whatever the kernel uses: so it serves all kernels.
+def take(state: int, filled: int, levels: int, last: int) -> int:
+    """Add numbers that are kept to running sums; finish the piece if there is no room for more, and at the end.
 
     Args:
-        state: address of an accumulator, where the running sums of a kernel are (see `pass_on`).
-        done: numbers that the kernel has added to them.
-        filled: numbers that are kept.
+        state: address of an accumulator.
+        filled: numbers that are kept, whole vectors.
+        levels: running sums that hold most numbers of the kernel's type; the last is used once it is needed.
         last: whether no number follows.
+
+    Returns:
+        Numbers that are still kept: all, or none.
     """
-    total = _passed(state, done, filled)
-    while total[1] < filled:
-        total = _add(total)
-    a, moved, rest = total[3], total[6], total[7]
+    done, total = load_word(state + 8 * _DONE), _taken(state)
+    used = levels if load_word(state + 8 * _WIDE) != 0 else levels - 1
+    if used == 1:
+        total = _add_1(state, done, filled, total)
+    elif used == 2:
+        total = _add_2(state, done, filled, total)
+    else:
+        total = _add_3(state, done, filled, total)
+    if last != 0 or filled > PIECE - 2 * BLOCK:
+        _finish(state, filled, total, last)
+        return _keep_taken(state, 0, _begin(state))  # type: ignore[no-any-return]
+    return _keep_taken(state, filled, total)  # type: ignore[no-any-return]
+
+
+@inlined
+def _finish(state: int, filled: int, total: Any, last: int) -> None:
+    """Bring a piece to the running sums, and these to the digits after some pieces and at the end."""
+    upper, moved, rest = total[0], total[3], total[4]
     limit = _reinterpreted(load_word(state + 8 * _LIMIT))
     within = limit > 0.0 and not _some_moved(moved)
     if within and not _some(rest):
         _store(state + 8 * _SUMS, total)
     else:
-        upper = a.sum()
-        _resolve(state, total[1], within, upper - upper == 0.0)
+        one = upper.sum()
+        _resolve(state, filled, within, one - one == 0.0)
     pieces = load_word(state + 8 * _PIECES) + 1
     put(state + 8 * _PIECES, pieces)
     if last != 0 or pieces == _MOST_PIECES:
         _renew(state, 0.0 if last != 0 else _reinterpreted(load_word(state + 8 * _LIMIT)))
-    return 0

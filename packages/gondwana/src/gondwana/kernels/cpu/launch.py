@@ -35,7 +35,7 @@ HEADER_WORDS = RAISED + 1 + _AXES
 """Status, exception, address of the results, number of boxes, address of the boxes; from `RAISED` on the exception of
 the first point that raised one, and the coordinates of the point."""
 
-_finish = Native("gondwana.kernels.cpu.exact_native", "finish", 4)
+_take = Native("gondwana.kernels.cpu.exact_native", "take", 4)
 _header = struct.Struct("3q").pack
 _NO_RESULTS = _header(0, 0, 0)
 PLANES = 3
@@ -93,7 +93,7 @@ class Loaded:
         is_exact = self.result == exact.EXACT
         left = np.zeros((count, (exact.STRIDE if is_exact else LINE) // WORD), np.int64)
         if is_exact:
-            left[:, exact.FINISH] = _finish.address
+            left[:, exact.TAKE] = _take.address
         _launch(self, boxes, data, name, count=count, flags=flags, results=left.ctypes.data)
         return left
 

@@ -258,13 +258,31 @@ def point_maker(ndim: int, order: Order) -> Any:
     return make_point
 
 
+@inlined
+def _share(count: int, thread: int, threads: int) -> tuple[int, int]:
+    """The part of a thread, from and to; like what follows, compiled once and not for each kernel."""
+    return count * thread // threads, count * (thread + 1) // threads
+
+
+@inlined
+def _planes(first: int, last: int, rows: int) -> tuple[int, int]:
+    """The planes of some rows that are numbered over all planes, from and to."""
+    return first // rows, (last + rows - 1) // rows
+
+
+@inlined
+def _rows(first: int, last: int, rows: int) -> tuple[int, int]:
+    """The rows of a plane, from and to, of those from `first` to `last` counted from its start."""
+    return max(first, 0), min(last, rows)
+
+
 def _sweep_1d(read_box: Any, row: Any, load: Any, start: Any, store: Any) -> Any:
     def run(block: int, thread: int, threads: int) -> int:
         args = load(block)
         total = start(block, thread)
         for b in range(load_word(block + NBOXES)):
             i0, n0, s0 = read_box(block, b)
-            total = row(total, (), i0, n0 * thread // threads, n0 * (thread + 1) // threads, s0, args)
+            total = row(total, (), i0, *_share(n0, thread, threads), s0, args)
         store(block, thread, total)
         return 0
 
@@ -277,7 +295,7 @@ def _sweep_2d(read_box: Any, row: Any, load: Any, start: Any, store: Any) -> Any
         total = start(block, thread)
         for b in range(load_word(block + NBOXES)):
             i0, j0, n0, n1, s0, s1 = read_box(block, b)
-            for i in range(n0 * thread // threads, n0 * (thread + 1) // threads):
+            for i in range(*_share(n0, thread, threads)):
                 total = row(total, (i0 + s0 * i,), j0, 0, n1, s1, args)
         store(block, thread, total)
         return 0
@@ -291,10 +309,9 @@ def _sweep_3d(read_box: Any, row: Any, load: Any, start: Any, store: Any) -> Any
         total = start(block, thread)
         for b in range(load_word(block + NBOXES)):
             i0, j0, k0, n0, n1, n2, s0, s1, s2 = read_box(block, b)
-            first = n0 * n1 * thread // threads
-            last = n0 * n1 * (thread + 1) // threads
-            for i in range(first // n1, (last + n1 - 1) // n1):
-                for j in range(max(first - i * n1, 0), min(last - i * n1, n1)):
+            first, last = _share(n0 * n1, thread, threads)
+            for i in range(*_planes(first, last, n1)):
+                for j in range(*_rows(first - i * n1, last - i * n1, n1)):
                     total = row(total, (i0 + s0 * i, j0 + s1 * j), k0, 0, n2, s2, args)
         store(block, thread, total)
         return 0
@@ -308,10 +325,9 @@ def _sweep_4d(read_box: Any, row: Any, load: Any, start: Any, store: Any) -> Any
         total = start(block, thread)
         for b in range(load_word(block + NBOXES)):
             i0, j0, k0, l0, n0, n1, n2, n3, s0, s1, s2, s3 = read_box(block, b)
-            first = n0 * n1 * thread // threads
-            last = n0 * n1 * (thread + 1) // threads
-            for i in range(first // n1, (last + n1 - 1) // n1):
-                for j in range(max(first - i * n1, 0), min(last - i * n1, n1)):
+            first, last = _share(n0 * n1, thread, threads)
+            for i in range(*_planes(first, last, n1)):
+                for j in range(*_rows(first - i * n1, last - i * n1, n1)):
                     for k in range(n2):
                         total = row(total, (i0 + s0 * i, j0 + s1 * j, k0 + s2 * k), l0, 0, n3, s3, args)
         store(block, thread, total)
