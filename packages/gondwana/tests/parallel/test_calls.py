@@ -87,3 +87,25 @@ def test_twenty_thousand_large_calls_need_little_memory(variables: dict[str, str
     outcome = jobs.run_ranks(2, large_flood, timeout=120, variables=variables)
     assert outcome.status == 0, str(outcome)
     assert "all there" in outcome.stderr
+
+
+def progress_in_compiled_code() -> None:
+    import gondwana as gw
+
+    @gw.jit
+    def work(times):
+        done = 0
+        for _ in range(times):
+            done += gw.progress()
+        return done
+
+    work(10)  # linked before the ranks know of each other
+    gw.world.barrier()
+    print(f"rank {gw.world.rank} did {work(10)} things", flush=True)
+    gw.world.barrier()
+
+
+def test_compiled_code_that_knows_of_no_other_rank_makes_progress_between_nodes() -> None:
+    outcome = jobs.run_ranks(2, progress_in_compiled_code, timeout=60, variables={"GONDWANA_RANKS_PER_NODE": "1"})
+    assert outcome.status == 0, str(outcome)
+    assert "rank 1 did 0 things" in outcome.stdout

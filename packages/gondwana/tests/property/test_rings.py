@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from gondwana.calls import rings
+from gondwana.sync import rings
 
 CAPACITY = 4096
 LARGEST = CAPACITY // 2 - 2 * rings.HEADER

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.calls import rings
 from gondwana.calls.mailbox import Mailbox, Message
 from gondwana.runtime import progress
+from gondwana.sync import rings
 
 OTHER = 7
 

@@ -20,12 +20,11 @@ import pytest
 from llvmlite import binding
 from test_native_helpers import FOLDER, helpers
 
-from gondwana.calls import rings, rings_native
 from gondwana.compiler import codegen, memory_order
 from gondwana.compiler.inlining import Compiler
 from gondwana.compiler.multithreading import pool_native
 from gondwana.runtime import idle
-from gondwana.sync import signals_native
+from gondwana.sync import rings, rings_native, signals_native
 from gondwana.tasks import item_rings, item_rings_native
 from gondwana.transfer.collectives import on_node, on_node_native
 from gondwana.transfer.plans import host_native
@@ -280,11 +279,10 @@ OTHERS = {
 EXAMPLES = {
     "gondwana.calls.active_messages.message_native": "serve_messages",
     "gondwana.calls.brief_calls_native": "send_call",
-    "gondwana.calls.far_rings_native": "accept",
-    "gondwana.calls.rings_native": "push_one",
     "gondwana.compiler.multithreading.pool_native": "run",
     "gondwana.sync.atomics_native": "int32",
-    "gondwana.sync.delivery_native": "ask",
+    "gondwana.sync.delivery_native": "poll",
+    "gondwana.sync.rings_native": "push_one",
     "gondwana.sync.signals_native": "take_soon",
     "gondwana.tasks.item_rings_native": "push",
     "gondwana.transfer.collectives.on_node_native": "meet",

@@ -24,7 +24,7 @@ def helpers() -> list[tuple[str, str, int]]:
         for given, name, count in re.findall(r'\b(?:Native\(("[\w.]+"|_MODULE), |_native\()"(\w+)", (\d+)', text):
             found.append((module if given in ("_MODULE", "") else given.strip('"'), name, int(count)))
         for name, count in re.findall(r'\brings\.native\("(\w+)", (\d+)', text):
-            found.append(("gondwana.calls.rings_native", name, int(count)))
+            found.append(("gondwana.sync.rings_native", name, int(count)))
     return sorted(set(found))
 
 

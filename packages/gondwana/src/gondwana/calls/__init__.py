@@ -2,8 +2,8 @@
 
 From top to bottom: `remote_calls` and `dist_object` are for users, as is `active_messages` with compiled `handlers`;
 `endpoints` sends and serves requests and replies, encoded by `wire` (`names`, `by_value`); the `mailbox` moves messages
-through the rings of the `inbox` (`rings` has their layout), which `far_rings` carries between nodes, and long ones to
-other nodes by `payloads`. `brief_calls` does all of it by machine code for short calls.
+through the rings of the `inbox` (`sync.rings` has their layout), which `sync.delivery` carries between nodes, and long
+ones to other nodes by `payloads`. `brief_calls` does all of it by machine code for short calls.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING

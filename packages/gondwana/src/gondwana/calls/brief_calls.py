@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.calls import names, rings, wire
+from gondwana.calls import names, wire
 from gondwana.calls.inbox import Inbox
 from gondwana.compiler.native import Native
 from gondwana.runtime import tracing
+from gondwana.sync import rings
 
 NUMBERED, ALONE, NUMBER_SHIFT = 16, 32, 8
 """Bits of a tag: the number of the function stands for its name; the call has no arguments, hence no payload. From the

@@ -8,22 +8,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.calls import brief_calls, rings, wire
+from gondwana.calls import brief_calls, wire
 from gondwana.calls.endpoints import FORGET
-from gondwana.calls.rings_native import (
-    at,
-    block_of,
-    count_message,
-    is_small,
-    next_header,
-    next_peer,
-    number_of,
-    poll,
-    push,
-    put_at,
-    receive,
-    take_small,
-)
 from gondwana.compiler.cpython_native import (
     as_integer,
     called_alone,
@@ -44,6 +30,21 @@ from gondwana.compiler.cpython_native import (
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word, pause
 from gondwana.compiler.native import BYTES_AT, LENGTH_AT, TYPE_AT
+from gondwana.sync import rings
+from gondwana.sync.rings_native import (
+    at,
+    block_of,
+    count_message,
+    is_small,
+    next_header,
+    next_peer,
+    number_of,
+    poll,
+    push,
+    put_at,
+    receive,
+    take_small,
+)
 
 _poll = inlined(poll)
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from gondwana.calls import brief_calls, mailbox, names, rings, wire
+from gondwana.calls import brief_calls, mailbox, names, wire
 from gondwana.calls.active_messages import handlers
 from gondwana.calls.brief_calls import FAILED, NOTHING, NUMBER, OTHER, OUTCOME, PEER, SERVED, VALUE, senders
 from gondwana.calls.inbox import Found
@@ -16,6 +16,7 @@ from gondwana.errors import UsageError
 from gondwana.futures import Future
 from gondwana.runtime import exits, interruptions, progress, tracing
 from gondwana.runtime.tracing import Route, counted, traced
+from gondwana.sync import rings
 from gondwana.teams import RemoteError, Team, world
 
 T = TypeVar("T")

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.calls import rings
-from gondwana.calls.far_rings import FarRings
-from gondwana.calls.rings import NOTHING, SMALL
 from gondwana.compiler.mpi import table
 from gondwana.memory.segment import Segment
 from gondwana.runtime import idle
 from gondwana.runtime.later import ComputedOnce
-from gondwana.sync import delivery
+from gondwana.sync import delivery, rings
+from gondwana.sync.rings import NOTHING, SMALL
 from gondwana.teams import Team
 
 _NODE_BYTES = 8 * 2**20
@@ -33,8 +31,8 @@ The buffer may be longer than the message."""
 class Inbox:
     """The rings in which this rank writes to the others and they to it.
 
-    Those of ranks of the node are memory that both share, the others are carried (see `far_rings`). Collective over the
-    world to create; everything else is local.
+    Those of ranks of the node are memory that both share, the others are carried (see `sync.delivery`). Collective
+    over the world to create; everything else is local.
 
     Args:
         team: the world.
@@ -70,7 +68,7 @@ class Inbox:
         self.more = self.words.data[rings.MORE_CAME : rings.MORE_CAME + 1]
         self._buffer = np.zeros(rings.SMALL_BYTES, np.uint8)
         self._small = self._buffer.data
-        self._far: FarRings | None = None
+        self._far = delivery.opened()
         self._polls = 1 + _MOMENT // (self.near + _LOOK_OF_MPI * (self.near < team.size))
         self._lay_out()
 
@@ -83,9 +81,8 @@ class Inbox:
                 block = self.in_block(queue, rank)
                 self.words[block + rings.RING] = self._segment.address + self._offset(queue, self.place[rank])
                 self.words[block + rings.CAPACITY] = self._capacities[queue]
-        if (carrier := delivery.opened()) is not None:
-            self._far = FarRings(self.state, self.place, self.near, self._segment.address, carrier)
-            self.words[rings.FAR] = self._far.state
+        if self._far is not None:
+            self._far.join(self.state, self.place, self._segment.address)
         table.set_mailbox(self.state)
 
     def _offset(self, queue: int, writer: int) -> int:
@@ -112,8 +109,6 @@ class Inbox:
             self._poll = rings.native("poll", 1)
             self._watch = rings.native("watch", 2)
             self._provide = rings.native("provide", 5)
-            if self._far is not None:
-                self._far.link()
             self.awake = True
 
     def connect(self, rank: int) -> None:
@@ -122,7 +117,7 @@ class Inbox:
             return
         self.wake()
         if self._far is not None and not self.is_near(rank):
-            self._far.connect(self.place[rank])
+            self._far.connect(rank)
         else:
             self._map(rank)
         for queue in range(rings.QUEUES):
@@ -199,7 +194,7 @@ class Inbox:
     def receive(self) -> None:
         """Take what other nodes have sent. Local."""
         if self._far is not None:
-            self._far.receive()
+            self._far.apply()
 
     def watch(self) -> bool:
         """Return whether something comes within about a microsecond. Local."""

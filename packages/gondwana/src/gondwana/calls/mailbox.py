@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.calls import names, rings
+from gondwana.calls import names
 from gondwana.calls.brief_calls import BriefCalls
 from gondwana.calls.inbox import Found, Inbox
 from gondwana.calls.payloads import Payloads
 from gondwana.runtime import progress
+from gondwana.sync import rings
 from gondwana.teams import Team, mpi, world
 
 MOST_QUEUED = 2**20

@@ -17,8 +17,8 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from gondwana.calls import rings
 from gondwana.runtime import interruptions
+from gondwana.sync import rings
 from gondwana.teams import RemoteError
 
 PLAIN, PARTS, BUILTIN = 0, 1, 8

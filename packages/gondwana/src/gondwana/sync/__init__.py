@@ -1,4 +1,8 @@
-"""Synchronisation of ranks through memory: signals, atomic operations, locks."""
+"""Synchronisation of ranks through memory: signals, atomic operations, locks.
+
+Below these are `rings`, in which messages of the library lie, and `delivery`, the wire that carries the rings between
+nodes, and puts with their signals.
+"""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 

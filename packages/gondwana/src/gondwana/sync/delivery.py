@@ -1,27 +1,32 @@
-"""Signalled puts between nodes: data, where they go and the signal in one message, which the target applies.
+"""The wire between nodes: signalled puts, active messages, remote calls and their replies in messages of one kind.
 
-A put through a window and then a signal take a flush between them, and both need MPI at the target: several round
-trips. Here one message takes all. It has a communicator of its own, so no message of the program can match one.
-Whatever waits or makes progress at the target receives messages and applies them, in Python and in compiled code
-(`delivery_native`): it stores the data, then raises the signal. Larger puts are several messages, which the target
-applies in their order; the last one raises the signal.
+Messages have a communicator of their own, so none of the program can match one. Whatever waits or makes progress at
+the target receives and applies them, in Python and in compiled code (`delivery_native`). Each message says how many
+puts of the other direction its sender has applied, and those of rings how far it has read: the credit of the other.
 
-A sender has credit for `WINDOW` messages to each rank, and gets it back with the count of those applied, which every
-message in the other direction carries. Without credit, or room for one more message under way, nothing is sent: the
-caller then puts through the window and signals. So a put never waits for a target that computes, or waits in MPI.
+A *signalled put* is data, where they go and the signal in one message. A put through a window and then a signal take a
+flush between them, and both need MPI at the target: several round trips. The target stores the data, then raises the
+signal. Larger puts are several messages, which the target applies in their order; the last one raises the signal. A
+sender has credit for `WINDOW` puts to each rank that it does not know to be applied. Without credit, or room for one
+more message under way, nothing is sent: the caller then puts through the window and signals. So a put never waits for a
+target that computes, or waits in MPI. Whether it has been applied is known at the sender when it has asked, and the
+target has answered.
 
-Whether a message has been applied is known at the sender when it has asked, and the target has answered.
-
-A room above may send messages of its own the same way, with slots of its own (see `Delivery.carry`): they arrive where
-signalled puts do, in the order of the others.
+*Rings* between nodes carry all else: each is in the memory of its writer and, once more, in that of its reader. The
+writer writes records into its copy as into a ring of the node (see `rings`); what is new there travels to the same
+place in the reader's copy. So order, room for replies and what quiescence counts are as on a node, and the same code
+writes and reads. At most `OWN_SLOTS` such messages to a rank are with MPI at a time, with what is new in one of the
+queues each, the queues in turn. What is written meanwhile waits in the writer's copy and then goes together. So a rank
+that does not receive holds up nothing that goes to others.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -30,79 +35,177 @@ from gondwana.compiler.native import Native
 from gondwana.errors import GondwanaError
 from gondwana.futures import Future
 from gondwana.runtime import cores, exits, progress
+from gondwana.sync.rings import FAR_RING, HEADER, LINE, LONGEST_MESSAGE, QUEUES, WORD
 from gondwana.teams import Team, addresses, mpi, windows
 
 MOST = 8192
-"""Bytes of data that one message takes."""
+"""Bytes of data that one message of a put takes."""
 AXES = 4
-"""Axes along which the runs of a message can repeat."""
+"""Axes along which the runs of a put can repeat."""
 LARGEST = 8 * MOST
 """Bytes that one put takes, in several messages: more go through the window, as fast and without a copy."""
 LARGEST_COMPILED = 2 * MOST
 """The same in compiled code, which may wait for MPI at the target and so is faster with its own put and flush."""
 WINDOW = 32
-"""Messages to one rank that may be under way or not known to be applied."""
+"""Messages of puts to one rank that may be under way or not known to be applied."""
 MOST_SIGNALS = 4096
 """The same if one more has no data: a signal alone follows a large put in the order of the others."""
-SLOTS = 64
-"""Messages of this rank that MPI may be sending."""
 RECEIVES = 4
 """Receives that are posted at a time."""
+SLOTS = 64
+"""Messages of puts that MPI may be sending, to all ranks."""
+OWN_SLOTS = 2
+"""Other messages that MPI may be sending to one rank."""
+PUT = QUEUES
+"""What a message of a put has in place of a queue."""
 
-WORD = 8
-HEAD = 8 * WORD
-"""Bytes of a message before its axes. Its words: sender and kind, applied, signal, arrivals, target, bytes of data,
-axes, bytes of a run."""
+
+class Message(NamedTuple):
+    """The words of a message before its data, or before the axes of a put: count and stride in bytes of each.
+
+    A message of a put and a message of a ring use the words behind `nbytes` for different things.
+
+    Attributes:
+        source: rank of the sender times KINDS, plus the queue of the ring or PUT, plus ASKS if it wants an answer.
+        applied: puts of the receiver that the sender has applied.
+        nbytes: bytes of data.
+        target: address of the first element of a put.
+        line: address of the counter of its signal.
+        arrivals: number that is added to the counter.
+        axes: number of its axes.
+        run: bytes that lie in a row, where there are axes.
+        offset: place of the data in their ring.
+        following: place of the next header in the ring.
+        read: first of as many words as queues: what the sender has read of each ring of the other direction.
+    """
+
+    source: int
+    applied: int
+    nbytes: int
+    target: int
+    line: int
+    arrivals: int
+    axes: int
+    run: int
+    offset: int
+    following: int
+    read: int
+
+
+class State(NamedTuple):
+    """The words of this rank's end of the wire.
+
+    Attributes:
+        receiving: lock of the threads that receive.
+        sending: lock of the threads that send.
+        started: whether receives are posted.
+        quiet: whether nothing is asked, answered or sent from rings any more.
+        postponed: whether something waits for a slot.
+        failed: error of MPI, 0 without one.
+        next: slot of puts at which to look first.
+        first: receive that completes next.
+        communicator: MPI's handle of the communicator.
+        rank: this rank.
+        ranks: number of ranks.
+        peers: address of a `Peer` for each rank.
+        slots: address of a `Slot` for each receive, then for puts, then two for each rank.
+        rings: address of the memory of the rings.
+        inbox: address of the state of the inbox.
+        bell: address of the word that says that something has arrived.
+        poll: address of the machine code of `poll`, as of those that follow.
+        send: address of `send`.
+        complete: address of `complete`.
+        forward: address of `forward`.
+        patience: polls of `complete` before it yields the processor.
+    """
+
+    receiving: int
+    sending: int
+    started: int
+    quiet: int
+    postponed: int
+    failed: int
+    next: int
+    first: int
+    communicator: int
+    rank: int
+    ranks: int
+    peers: int
+    slots: int
+    rings: int
+    inbox: int
+    bell: int
+    poll: int
+    send: int
+    complete: int
+    forward: int
+    patience: int
+
+
+class Peer(NamedTuple):
+    """The words of another rank.
+
+    Attributes:
+        sent: number of messages to it.
+        received: number of messages from it.
+        puts: number of messages to it that are puts.
+        acknowledged: number of these that it has applied, as far as this rank knows.
+        applied: number of its puts that have been applied here.
+        told: number of these that it knows of.
+        asked: value of `puts` when it was asked last.
+        asking: whether the next message asks it.
+        due: whether it has asked, and has no answer yet.
+        owing: whether something waits for a slot.
+        place: place in the inbox.
+        turn: queue whose turn it is.
+    """
+
+    sent: int
+    received: int
+    puts: int
+    acknowledged: int
+    applied: int
+    told: int
+    asked: int
+    asking: int
+    due: int
+    owing: int
+    place: int
+    turn: int
+
+
+class Slot(NamedTuple):
+    """The words of a message that arrives or departs.
+
+    Attributes:
+        request: MPI's handle of the request.
+        busy: whether it is under way.
+        buffer: address of the message.
+    """
+
+    request: int
+    busy: int
+    buffer: int
+
+
+MESSAGE, STATE, PEER, SLOT = Message(*range(8), *range(3, 6)), State(*range(21)), Peer(*range(12)), Slot(*range(3))
+"""Places of the words, for machine code."""
+
+ASKS = 8
+KINDS = 2 * ASKS
+"""What `source` of a message is made of."""
+HEAD = WORD * (MESSAGE.run + 1)
+"""Bytes of a put before its data or axes: one line of the cache."""
+RANGE_HEAD = -(-WORD * (MESSAGE.read + QUEUES) // HEADER) * HEADER
+"""Bytes of a message of a ring before its data."""
 AXIS = 2 * WORD
-"""Bytes of an axis: count, stride in bytes."""
-ROOM = 2**15 + 128
-"""Bytes of the longest message, which is one of the room above."""
-
-PUT, ASK, REPORT, CARGO = range(4)
-"""Kinds of messages: a put; a question how many have been applied; an answer, or credit that is given back; a message
-of the room above."""
-CARGO_BEGIN = 2 * WORD
-"""Where the words of the room above begin in its messages."""
-
-(
-    RECEIVING,
-    SENDING,
-    STARTED,
-    QUIET,
-    POSTPONED,
-    FAILED,
-    NEXT,
-    FIRST,
-    COMMUNICATOR,
-    RANK,
-    RANKS,
-    PEERS,
-    ARRIVALS,
-    DEPARTURES,
-    POLL_AT,
-    SEND_AT,
-    CARRIER,
-    ACCEPT_AT,
-    RESUME_AT,
-    COMPLETE_AT,
-    PATIENCE,
-) = range(0, 21 * WORD, WORD)
-"""Words of the state, as offsets in bytes. Locks of those who receive and who send; whether receives are posted;
-whether no question is answered any more; whether an answer had no room; MPI's error; the places to look at next, for
-sending and for receiving; the communicator, this rank, the number of ranks; addresses of three tables: peers, what
-arrives, what departs; and of the machine code of `poll` and `send`, which compiled code calls; what the room above has
-given to `carry`; the address of the machine code of `complete`, which compiled code calls, and how often it polls
-before it yields the processor."""
-
-SENT, RECEIVED, PUTS, APPLIED, ACKNOWLEDGED, REPORTED, ASKED, DUE = range(0, 8 * WORD, WORD)
-PEER = 8 * WORD
-"""Words of a peer: messages to it and from it; puts to it, puts of it that were applied here, puts to it that it has
-reported; what this rank has reported last; the number of puts to it when it was asked last; whether it waits for an
-answer that had no room."""
-
-REQUEST, BUSY, BUFFER = range(0, 3 * WORD, WORD)
-SLOT = 3 * WORD
-"""Words of a message that arrives or departs: MPI's request, whether it is under way, the address of its bytes."""
+"""Bytes of an axis."""
+LONGEST_RANGE = LONGEST_MESSAGE + 2 * HEADER
+"""Bytes of a ring that one message takes: the longest record and a header that says what is skipped."""
+BUFFER = -(-(RANGE_HEAD + LONGEST_RANGE) // LINE) * LINE
+"""Bytes of memory for a message."""
+RING = LINE + FAR_RING
+"""Bytes of memory for a ring; there are two for each queue and rank, one in each direction."""
 
 _PATIENCE = 1000
 """Polls before a rank that waits yields the processor, unless ranks outnumber the cores: about a millisecond."""
@@ -113,17 +216,19 @@ _MODULE = "gondwana.sync.delivery_native"
 _poll = Native(_MODULE, "poll", 1, brief=True)
 _take_soon = Native(_MODULE, "take_soon", 4, brief=True)
 _send = Native(_MODULE, "send", 8, brief=True)
-_ENTRIES = (
-    (POLL_AT, Native(_MODULE, "poll", 1)),
-    (SEND_AT, Native(_MODULE, "send", 8)),
-    (COMPLETE_AT, Native(_MODULE, "complete", 2)),
-)
 _ask = Native(_MODULE, "ask", 3, brief=True)
+_connect = Native(_MODULE, "connect", 2, brief=True)
 _end = Native(_MODULE, "end", 1)
+_ENTRIES = {
+    STATE.poll: Native(_MODULE, "poll", 1),
+    STATE.send: Native(_MODULE, "send", 8),
+    STATE.complete: Native(_MODULE, "complete", 2),
+    STATE.forward: Native(_MODULE, "forward", 2),
+}
 
 
 class Delivery:
-    """What this rank knows of signalled puts. Collective over the world to create; everything else is local.
+    """This rank's end of the wire. Collective over the world to create; everything else is local.
 
     Args:
         world: the team of all ranks, on several nodes.
@@ -132,41 +237,51 @@ class Delivery:
     def __init__(self, world: Team) -> None:
         self._comm = world.comm.Dup()
         self._any_source = mpi.any_source(self._comm, None)
-        self._peers = np.zeros((world.size, PEER // WORD), np.int64)
-        self._slots = np.zeros((RECEIVES + SLOTS, SLOT // WORD), np.int64)
-        self._bytes = np.empty((RECEIVES + SLOTS, ROOM), np.uint8)
-        self._slots[:, BUFFER // WORD] = self._bytes.ctypes.data + ROOM * np.arange(RECEIVES + SLOTS)
-        self._words = np.zeros(21, np.int64)
-        self._started = self._words.data[STARTED // WORD : STARTED // WORD + 1]
-        self.state = self._words.ctypes.data
-        self._words[COMMUNICATOR // WORD] = addresses.handle(self._comm)
-        self._words[RANK // WORD], self._words[RANKS // WORD] = world.rank, world.size
-        self._words[PEERS // WORD] = self._peers.ctypes.data
-        self._words[ARRIVALS // WORD] = self._slots.ctypes.data
-        self._words[DEPARTURES // WORD] = self._slots[RECEIVES:].ctypes.data
+        slots = RECEIVES + SLOTS + OWN_SLOTS * world.size
+        self._peers = np.zeros((world.size, len(PEER)), np.int64)
+        self._slots = np.zeros((slots, len(SLOT)), np.int64)
+        self._bytes = np.empty((slots, BUFFER), np.uint8)
+        self._slots[:, SLOT.buffer] = self._bytes.ctypes.data + BUFFER * np.arange(slots)
+        # Address space, which becomes memory where it is used.
+        self._rings = mmap.mmap(-1, world.size * 2 * QUEUES * RING, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._rings.madvise(mmap.MADV_NOHUGEPAGE)  # or the first byte of a ring would take 2 MiB
+        self._words = np.zeros(len(STATE), np.int64)
+        self._started = self._words.data[STATE.started : STATE.started + 1]
+        self.state: int = self._words.ctypes.data
+        self._words[STATE.communicator : STATE.inbox] = (
+            addresses.handle(self._comm),
+            world.rank,
+            world.size,
+            self._peers.ctypes.data,
+            self._slots.ctypes.data,
+            np.frombuffer(self._rings, np.uint8).ctypes.data,
+        )
         self._watched: deque[Applied] = deque()
-        self._entries: tuple[tuple[int, Native], ...] = _ENTRIES
         self._linked = False
+
+    def join(self, inbox: int, places: dict[int, int], bell: int) -> None:
+        """Store what arrives for rings where an inbox has them. Local; before any can come.
+
+        Args:
+            inbox: address of the state of the inbox.
+            places: place in the inbox of each rank of the world.
+            bell: address of the word that says that something has arrived.
+        """
+        self._peers[list(places), PEER.place] = list(places.values())
+        self._words[[STATE.inbox, STATE.bell]] = inbox, bell
 
     def link(self) -> None:
         """Load the machine code that is called by address. Local; cheap if that was done before."""
         if not self._linked:
-            self._words[PATIENCE // WORD] = 0 if cores.crowded() else _PATIENCE
-            for word, entry in self._entries:
-                self._words[word // WORD] = entry.address
+            self._words[STATE.patience] = 0 if cores.crowded() else _PATIENCE
+            for word, entry in _ENTRIES.items():
+                self._words[word] = entry.address
             self._linked = True
 
-    def carry(self, carrier: int, accept: Native, resume: Native) -> None:
-        """Hand the messages of the room above to its machine code. Local; before any can come.
-
-        Args:
-            carrier: what both functions get as their first argument.
-            accept: `accept(carrier, message, rank)`: takes a message that has arrived.
-            resume: `resume(carrier, 0, 0)`: sends what had no room, and returns how many messages MPI still sends. It
-                is called where POSTPONED has been set, and at the end.
-        """
-        self._words[CARRIER // WORD] = carrier
-        self._entries += (ACCEPT_AT, accept), (RESUME_AT, resume)
+    def connect(self, rank: int) -> None:
+        """Lay out the rings to and from a rank of another node. Local."""
+        self.link()
+        _connect.call(self.state, rank)
 
     def poll(self) -> bool:
         """Apply what has arrived; return whether there was anything. Local; internal progress.
@@ -220,7 +335,7 @@ class Delivery:
 
     def applied(self, rank: int, number: int) -> bool:
         """Return whether it is known that a put has been applied. Local; no progress."""
-        return bool(self._peers[rank, ACKNOWLEDGED // WORD] >= number)
+        return bool(self._peers[rank, PEER.acknowledged] >= number)
 
     def ask(self, rank: int, number: int) -> None:
         """Ask a rank how many puts it has applied, unless it has been asked after this one. Local."""
@@ -252,19 +367,21 @@ class Delivery:
         self._comm.Free()
 
     def close(self) -> None:
-        """Answer and send nothing any more. Local."""
-        self._words[QUIET // WORD] = 1
+        """Ask, answer and send from rings nothing any more. Local."""
+        self._words[STATE.quiet] = 1
 
     def _receive_all(self, comm: Any, ranks: Sequence[int]) -> None:
         peers = self._peers[list(ranks)]
-        sent, coming = np.ascontiguousarray(peers[:, SENT // WORD]), np.empty(len(ranks), np.int64)
+        sent, coming = np.ascontiguousarray(peers[:, PEER.sent]), np.empty(len(ranks), np.int64)
         comm.Alltoall(sent, coming)
-        while (self._peers[list(ranks), RECEIVED // WORD] < coming).any():
+        while (self._peers[list(ranks), PEER.received] < coming).any():
             self.apply()
             os.sched_yield()
 
     def _fail(self) -> NoReturn:
-        reason = mpi.module().Get_error_string(int(self._words[FAILED // WORD]))
+        failed, reason = int(self._words[STATE.failed]), "this process is a copy of a rank, made by os.fork"
+        if failed:
+            reason = mpi.module().Get_error_string(failed)
         raise GondwanaError(
             f"MPI failed to send or to receive a signalled put, an active message or a remote call: {reason}"
         )

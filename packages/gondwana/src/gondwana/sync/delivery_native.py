@@ -1,13 +1,14 @@
-"""Machine code that sends signalled puts and applies those that arrive: see `delivery`. Imports Numba.
+"""Machine code of the wire between nodes: see `delivery`. Imports Numba.
 
-The state is a block of words whose address is passed on. Receives are posted in a circle, and MPI matches messages of
-one sender with them in the order in which they were sent, so looking at the oldest receive suffices.
+Receives are posted in a circle, and MPI matches messages of one sender with them in the order in which they were sent,
+so looking at the oldest receive suffices.
 """
 
 from __future__ import annotations
 
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import (
+    atomic_store,
     call_at,
     exchange,
     fetch_add,
@@ -20,19 +21,23 @@ from gondwana.compiler.memory_order import (
 )
 from gondwana.compiler.mpi.mpi_overloads import mpi_call, mpi_constant
 from gondwana.compiler.types.buffers import on_stack
-from gondwana.sync import delivery
+from gondwana.sync import delivery, rings
+from gondwana.sync.delivery import MESSAGE, PEER, SLOT, STATE
+from gondwana.sync.rings_native import KIND_BITS, LENGTH_BITS, at, block_of, look_again, padded, put_at
 from gondwana.sync.signals_native import consume
 
-_SOURCE, _APPLIED, _LINE, _COUNT, _TARGET, _NBYTES, _AXES, _RUN = range(0, delivery.HEAD, delivery.WORD)
-"""Words of a message; the first is twice the rank of the sender and the kind."""
-_KINDS = 4
 _ATTEMPTS = 100
 """Polls for credit or room before nothing is sent."""
 _SPINS = 20
 """Attempts before the processor is yielded between them."""
-
 _POLLS_BETWEEN_LOOKS = 16
 """Polls of what a rank waits for in MPI, between looks for what else has arrived."""
+
+_PEER, _SLOT = rings.WORD * len(PEER), rings.WORD * len(SLOT)
+"""Bytes of a peer and of a slot."""
+_PUTS = delivery.RECEIVES * _SLOT
+_OWN = _PUTS + delivery.SLOTS * _SLOT
+"""Where the slots of puts and of other messages are."""
 
 _isend, _irecv, _test = mpi_call("Isend"), mpi_call("Irecv"), mpi_call("Test")
 _cancel, _wait = mpi_call("Cancel"), mpi_call("Wait")
@@ -49,14 +54,14 @@ def _is_done(request: int) -> int:
 
 @inlined
 def _peer(state: int, rank: int) -> int:
-    return load_word(state + delivery.PEERS) + rank * delivery.PEER  # type: ignore[no-any-return]
+    return at(state, STATE.peers) + rank * _PEER  # type: ignore[no-any-return]
 
 
 @inlined
-def _increment(address: int) -> int:
+def _increment(block: int, word: int) -> int:
     """Add one to a word that one thread at a time writes; return the sum."""
-    value = load_word(address) + 1
-    store_release(address, value)
+    value = at(block, word) + 1
+    put_at(block, word, value)
     return value  # type: ignore[no-any-return]
 
 
@@ -67,69 +72,109 @@ def lock(word: int) -> None:
         sched_yield()
 
 
+@inlined
+def _poll(state: int) -> int:
+    """Call `poll`."""
+    return call_at(at(state, STATE.poll), state)  # type: ignore[no-any-return]
+
+
+@inlined
+def _out_block(state: int, queue: int, rank: int) -> int:
+    return block_of(at(state, STATE.inbox), queue, at(_peer(state, rank), PEER.place))  # type: ignore[no-any-return]
+
+
+@inlined
+def _in_block(state: int, queue: int, rank: int) -> int:
+    return _out_block(state, rings.QUEUES + queue, rank)  # type: ignore[no-any-return]
+
+
+@inlined
+def _owed(peer: int) -> int:
+    """Return the number of puts that have been applied here and of which their sender does not know."""
+    return load_acquire(peer + rings.WORD * PEER.applied) - at(peer, PEER.told)  # type: ignore[no-any-return]
+
+
+def connect(state: int, rank: int) -> int:
+    """Lay out the rings to and from a rank, which may have been done before."""
+    memory = at(state, STATE.rings) + rank * 2 * rings.QUEUES * delivery.RING
+    for index in range(2 * rings.QUEUES):
+        block = _out_block(state, index, rank)
+        put_at(block, rings.CAPACITY, rings.FAR_RING)
+        put_at(block, rings.CARRIER, state)
+        put_at(block, rings.RANK, rank)
+        put_at(block, rings.RING, memory + index * delivery.RING)
+    put_at(at(state, STATE.inbox), rings.FAR, state)
+    return 0
+
+
+_connect = inlined(connect)
+
+
 # -- sending -------------------------------------------------------------------------------------------------------
 
 
 @inlined
-def _free_slot(state: int) -> int:
-    """Return the slot of a message that MPI is not sending any more, 0 if there is none."""
-    first = load_word(state + delivery.DEPARTURES)
-    for step in range(delivery.SLOTS):
-        place = (load_word(state + delivery.NEXT) + step) % delivery.SLOTS
-        slot = first + place * delivery.SLOT
-        if load_word(slot + delivery.BUSY) == 0 or _is_done(slot + delivery.REQUEST) == 1:
-            store_release(slot + delivery.BUSY, 0)
-            store_release(state + delivery.NEXT, (place + 1) % delivery.SLOTS)
-            return slot  # type: ignore[no-any-return]
+def _free_slot(slots: int, begin: int, total: int, count: int) -> int:
+    """Return the next slot from which MPI does not send, if there are as many as `count`, else 0.
+
+    The slots are looked at in a circle, from the one with the number `begin` on.
+    """
+    first = 0
+    for step in range(total):
+        slot = slots + (begin + step) % total * _SLOT
+        if at(slot, SLOT.busy) == 0 or _is_done(slot + rings.WORD * SLOT.request) == 1:
+            put_at(slot, SLOT.busy, 0)
+            count -= 1
+            if first == 0:
+                first = slot
+            if count == 0:
+                return first
     return 0
 
 
 @inlined
-def _has_room(state: int, count: int) -> bool:
-    """Return whether there are as many slots of messages that MPI is not sending any more."""
-    first, found = load_word(state + delivery.DEPARTURES), 0
-    for step in range(delivery.SLOTS):
-        slot = first + (load_word(state + delivery.NEXT) + step) % delivery.SLOTS * delivery.SLOT
-        if load_word(slot + delivery.BUSY) == 0 or _is_done(slot + delivery.REQUEST) == 1:
-            store_release(slot + delivery.BUSY, 0)
-            found += 1
-            if found == count:
-                return True
-    return False
+def _take_mark(peer: int, word: int) -> int:
+    """Return 1 if a mark is set, which other threads do, and clear it; else 0."""
+    return exchange(peer + rings.WORD * word, 0) if at(peer, word) != 0 else 0
 
 
 @inlined
-def _dispatch(state: int, slot: int, rank: int, kind: int, nbytes: int) -> int:
-    """Send what is in a slot; return 0 or the error of MPI. The lock of those who send is held."""
-    peer, message = _peer(state, rank), load_word(slot + delivery.BUFFER)
-    applied = load_acquire(peer + delivery.APPLIED)
-    store_release(message + _SOURCE, load_word(state + delivery.RANK) * _KINDS + kind)
-    store_release(message + _APPLIED, applied)
-    error = _isend(message, nbytes, _byte(), rank, 0, load_word(state + delivery.COMMUNICATOR), slot + delivery.REQUEST)
+def _dispatch(state: int, slot: int, rank: int, queue: int, nbytes: int) -> int:
+    """Send what is in a slot, with how many puts have been applied here; return 0 or the error of MPI.
+
+    The lock of those who send is held.
+    """
+    peer, message = _peer(state, rank), at(slot, SLOT.buffer)
+    _take_mark(peer, PEER.due)  # before the puts are counted: who asks later is answered later
+    applied = load_acquire(peer + rings.WORD * PEER.applied)
+    kind = queue + delivery.ASKS * _take_mark(peer, PEER.asking)
+    put_at(message, MESSAGE.source, at(state, STATE.rank) * delivery.KINDS + kind)
+    put_at(message, MESSAGE.applied, applied)
+    comm, request = at(state, STATE.communicator), slot + rings.WORD * SLOT.request
+    error = _isend(message, nbytes, _byte(), rank, 0, comm, request)
     if error != 0:
-        store_release(state + delivery.FAILED, error)
+        put_at(state, STATE.failed, error)
         return error  # type: ignore[no-any-return]
-    store_release(slot + delivery.BUSY, 1)
-    store_release(peer + delivery.REPORTED, applied)
-    store_release(peer + delivery.DUE, 0)
-    _increment(peer + delivery.SENT)
+    put_at(slot, SLOT.busy, 1)
+    put_at(peer, PEER.told, applied)
+    _increment(peer, PEER.sent)
     return 0
 
 
 @inlined
-def _pack(message: int, data: int, nbytes: int, target: int, line: int, count: int, axes: int) -> int:
-    """Write a put into a message after what `_dispatch` writes; return the bytes of the message."""
-    store_release(message + _LINE, line)
-    store_release(message + _COUNT, count)
-    store_release(message + _TARGET, target)
-    store_release(message + _NBYTES, nbytes)
+def _pack(message: int, data: int, nbytes: int, target: int, line: int, arrivals: int, axes: int) -> int:
+    """Write a put into a message; return the bytes of the message."""
+    put_at(message, MESSAGE.nbytes, nbytes)
+    put_at(message, MESSAGE.target, target)
+    put_at(message, MESSAGE.line, line)
+    put_at(message, MESSAGE.arrivals, arrivals)
     length, number = delivery.HEAD, 0
     if axes != 0:
-        number = load_word(axes)
-        store_release(message + _RUN, load_word(axes + delivery.WORD))
-        move_bytes(message + delivery.HEAD, axes + 2 * delivery.WORD, number * delivery.AXIS)
+        number = at(axes, 0)
+        put_at(message, MESSAGE.run, at(axes, 1))
+        move_bytes(message + length, axes + 2 * rings.WORD, number * delivery.AXIS)
         length += number * delivery.AXIS
-    store_release(message + _AXES, number)
+    put_at(message, MESSAGE.axes, number)
     move_bytes(message + length, data, nbytes)
     return length + nbytes
 
@@ -137,23 +182,25 @@ def _pack(message: int, data: int, nbytes: int, target: int, line: int, count: i
 @inlined
 def _try_to_send(state: int, rank: int, data: int, nbytes: int, target: int, line: int, count: int, axes: int) -> int:
     """Send all messages of a put if there is credit and room; return the number of the last, 0, or -1 if MPI failed."""
-    number, peer = 0, _peer(state, rank)
+    number, peer, slots = 0, _peer(state, rank), at(state, STATE.slots) + _PUTS
     messages = max(1, (nbytes + delivery.MOST - 1) // delivery.MOST)
     most = delivery.WINDOW if nbytes != 0 else delivery.MOST_SIGNALS
-    lock(state + delivery.SENDING)
-    if load_word(peer + delivery.PUTS) - load_acquire(peer + delivery.ACKNOWLEDGED) + messages <= most and _has_room(
-        state, messages
-    ):
+    lock(state + rings.WORD * STATE.sending)
+    if at(peer, PEER.puts) - load_acquire(peer + rings.WORD * PEER.acknowledged) + messages <= most:
         for start in range(0, max(1, nbytes), delivery.MOST):
+            slot = _free_slot(slots, at(state, STATE.next), delivery.SLOTS, messages)
+            if slot == 0:
+                break  # at the first of them: others take no slots meanwhile
+            put_at(state, STATE.next, (slot - slots) // _SLOT + 1)
             size = min(nbytes - start, delivery.MOST)
             arrivals = count if start + size == nbytes else 0
-            slot = _free_slot(state)
-            length = _pack(load_word(slot + delivery.BUFFER), data + start, size, target + start, line, arrivals, axes)
+            length = _pack(at(slot, SLOT.buffer), data + start, size, target + start, line, arrivals, axes)
             if _dispatch(state, slot, rank, delivery.PUT, length) != 0:
                 number = -1
                 break
-            number = _increment(peer + delivery.PUTS)
-    store_release(state + delivery.SENDING, 0)
+            number = _increment(peer, PEER.puts)
+            messages -= 1
+    put_at(state, STATE.sending, 0)
     return number
 
 
@@ -172,44 +219,116 @@ def send(state: int, rank: int, data: int, nbytes: int, target: int, line: int, 
     return 0
 
 
-@inlined
-def _tell(state: int, rank: int, kind: int) -> int:
-    """Send a message without data; return 1, 0 if there is no room for it, or -1 if MPI failed."""
-    lock(state + delivery.SENDING)
-    slot, sent = _free_slot(state), 0
-    if slot != 0:
-        sent = 1 if _dispatch(state, slot, rank, kind, delivery.HEAD) == 0 else -1
-    store_release(state + delivery.SENDING, 0)
-    return sent
-
-
 def ask(state: int, rank: int, number: int) -> int:
-    """Ask a rank how many puts it has applied, unless it was asked after the put with a number; -1 if MPI failed."""
+    """Ask a rank how many puts it has applied, unless it was asked after the put with a number; -1 if that failed."""
     peer = _peer(state, rank)
-    if load_acquire(peer + delivery.ASKED) >= number:
+    if load_acquire(peer + rings.WORD * PEER.asked) >= number:
         return 0
-    puts = load_acquire(peer + delivery.PUTS)
-    sent = _tell(state, rank, delivery.ASK)
-    if sent > 0:
-        store_release(peer + delivery.ASKED, puts)
-    return sent  # type: ignore[no-any-return]
+    puts = load_acquire(peer + rings.WORD * PEER.puts)
+    put_at(peer, PEER.asking, 1)
+    put_at(peer, PEER.asked, puts)
+    return call_at(at(state, STATE.forward), state, rank)  # type: ignore[no-any-return]
 
 
-# -- messages of the room above ------------------------------------------------------------------------------------
-
-
-@inlined
-def is_free(slot: int) -> bool:
-    """Return whether MPI does not send from a slot any more."""
-    if load_word(slot + delivery.BUSY) != 0 and _is_done(slot + delivery.REQUEST) == 1:
-        store_release(slot + delivery.BUSY, 0)
-    return load_word(slot + delivery.BUSY) == 0  # type: ignore[no-any-return]
+# -- sending from rings --------------------------------------------------------------------------------------------
 
 
 @inlined
-def send_cargo(state: int, slot: int, rank: int, nbytes: int) -> int:
-    """Send what is in a slot behind CARGO_BEGIN; return 0 or the error of MPI. The lock of those who send is held."""
-    return _dispatch(state, slot, rank, delivery.CARGO, nbytes)  # type: ignore[no-any-return]
+def _range_from(out: int) -> int:
+    """Choose what goes next of what has been written; return its bytes, and leave in PASSED where it ends.
+
+    It consists of whole records. A SKIP record is the last one of a range, and goes without what it skips.
+    """
+    data, capacity = at(out, rings.RING) + rings.LINE, at(out, rings.CAPACITY)
+    begin, written = at(out, rings.PASSED), load_acquire(out + rings.WORD * rings.TAIL)
+    end, nbytes = begin, 0
+    while end < written:
+        word = load_acquire(data + (end & (capacity - 1)))
+        skips = (word >> rings.KIND_SHIFT) & KIND_BITS == rings.SKIP
+        step = rings.HEADER if skips else rings.HEADER + padded(word & LENGTH_BITS)
+        if nbytes + step > delivery.LONGEST_RANGE:
+            break
+        nbytes += step
+        end += word & LENGTH_BITS if skips else step
+        if end & (capacity - 1) == 0:
+            break
+    put_at(out, rings.PASSED, end)
+    return nbytes
+
+
+@inlined
+def _send_range(state: int, rank: int, slot: int, queue: int) -> int:
+    """Send what goes next of a queue, perhaps nothing, and how far this rank has read; return the error of MPI."""
+    out, message = _out_block(state, queue, rank), at(slot, SLOT.buffer)
+    capacity = at(out, rings.CAPACITY)
+    offset = at(out, rings.PASSED) & (capacity - 1)
+    nbytes = _range_from(out)
+    put_at(message, MESSAGE.nbytes, nbytes)
+    put_at(message, MESSAGE.offset, offset)
+    put_at(message, MESSAGE.following, at(out, rings.PASSED) & (capacity - 1))
+    for other in range(rings.QUEUES):
+        block = _in_block(state, other, rank)
+        head = load_acquire(block + rings.WORD * rings.HEAD)
+        put_at(message, MESSAGE.read + other, head)
+        put_at(block, rings.TOLD, head)
+    move_bytes(message + delivery.RANGE_HEAD, at(out, rings.RING) + rings.LINE + offset, nbytes)
+    return _dispatch(state, slot, rank, queue, delivery.RANGE_HEAD + nbytes)  # type: ignore[no-any-return]
+
+
+@inlined
+def _next_queue(state: int, rank: int) -> int:
+    """Return a queue of which something waits to be sent, the queues in turn; -1: there is none.
+
+    Where nothing but a question, an answer or credit is due, any queue takes it.
+    """
+    peer = _peer(state, rank)
+    asked = load_acquire(peer + rings.WORD * PEER.asking) | load_acquire(peer + rings.WORD * PEER.due)
+    due = 0 if asked != 0 or _owed(peer) >= delivery.WINDOW // 2 else -1
+    for step in range(rings.QUEUES):
+        queue = (at(peer, PEER.turn) + step) % rings.QUEUES
+        out, back = _out_block(state, queue, rank), _in_block(state, queue, rank)
+        if at(out, rings.PASSED) != load_acquire(out + rings.WORD * rings.TAIL):
+            return queue  # type: ignore[no-any-return]
+        if load_acquire(back + rings.WORD * rings.HEAD) - at(back, rings.TOLD) >= rings.CREDIT:
+            due = queue
+    return due
+
+
+def forward(state: int, rank: int) -> int:
+    """Send a rank what has been written for it and what else is due, as far as there are slots.
+
+    The rest goes when something is received. Return 0, or -1 if MPI failed or nothing is sent any more.
+    """
+    peer, outcome = _peer(state, rank), 0
+    slots = at(state, STATE.slots) + _OWN + rank * delivery.OWN_SLOTS * _SLOT
+    lock(state + rings.WORD * STATE.sending)
+    if at(state, STATE.quiet) != 0:
+        outcome = -1
+    while outcome == 0:
+        queue = _next_queue(state, rank)
+        if queue < 0:
+            break
+        slot = _free_slot(slots, 0, delivery.OWN_SLOTS, 1)
+        if slot == 0:
+            put_at(peer, PEER.owing, 1)
+            put_at(state, STATE.postponed, 1)
+            break
+        put_at(peer, PEER.turn, queue + 1)
+        if _send_range(state, rank, slot, queue) != 0:
+            outcome = -1
+    put_at(state, STATE.sending, 0)
+    return outcome
+
+
+@inlined
+def _resume(state: int) -> None:
+    """Send what has waited for slots."""
+    put_at(state, STATE.postponed, 0)
+    for rank in range(at(state, STATE.ranks)):
+        peer = _peer(state, rank)
+        if at(peer, PEER.owing) != 0:
+            put_at(peer, PEER.owing, 0)
+            call_at(at(state, STATE.forward), state, rank)
 
 
 # -- receiving -----------------------------------------------------------------------------------------------------
@@ -218,96 +337,103 @@ def send_cargo(state: int, slot: int, rank: int, nbytes: int) -> int:
 @inlined
 def _post(state: int, slot: int) -> int:
     """Post a receive; return 0 or the error of MPI."""
-    error = _irecv(
-        load_word(slot + delivery.BUFFER),
-        delivery.ROOM,
-        _byte(),
-        _any_source(),
-        0,
-        load_word(state + delivery.COMMUNICATOR),
-        slot + delivery.REQUEST,
-    )
+    comm, request = at(state, STATE.communicator), slot + rings.WORD * SLOT.request
+    error = _irecv(at(slot, SLOT.buffer), delivery.BUFFER, _byte(), _any_source(), 0, comm, request)
     if error != 0:
-        store_release(state + delivery.FAILED, error)
+        put_at(state, STATE.failed, error)
     return error  # type: ignore[no-any-return]
 
 
 @inlined
-def _scatter(message: int, target: int, nbytes: int) -> None:
+def _scatter(message: int) -> None:
     """Store data in runs that are repeated along axes."""
-    axes, run = load_word(message + _AXES), load_word(message + _RUN)
+    target, axes, run = at(message, MESSAGE.target), at(message, MESSAGE.axes), at(message, MESSAGE.run)
     source = message + delivery.HEAD + axes * delivery.AXIS
-    for place in range(nbytes // run):
+    for place in range(at(message, MESSAGE.nbytes) // run):
         rest, offset = place, 0
         for step in range(axes):
             axis = message + delivery.HEAD + (axes - 1 - step) * delivery.AXIS
-            count = load_word(axis)
-            offset += rest % count * load_word(axis + delivery.WORD)
+            count = at(axis, 0)
+            offset += rest % count * at(axis, 1)
             rest //= count
         move_bytes(target + offset, source + place * run, run)
 
 
 @inlined
-def _apply(state: int, message: int) -> None:
-    """Store the data of a message, raise its signal, and answer where that is due."""
-    source = load_word(message + _SOURCE) // _KINDS
-    kind, peer = load_word(message + _SOURCE) % _KINDS, _peer(state, source)
-    if load_word(message + _APPLIED) > load_word(peer + delivery.ACKNOWLEDGED):
-        store_release(peer + delivery.ACKNOWLEDGED, load_word(message + _APPLIED))
-    if kind == delivery.PUT:
-        nbytes, target = load_word(message + _NBYTES), load_word(message + _TARGET)
-        if load_word(message + _AXES) == 0:
-            move_bytes(target, message + delivery.HEAD, nbytes)
-        else:
-            _scatter(message, target, nbytes)
-        fetch_add(load_word(message + _LINE), load_word(message + _COUNT))
-        due = _increment(peer + delivery.APPLIED) - load_acquire(peer + delivery.REPORTED) >= delivery.WINDOW // 2
+def _apply_put(message: int) -> None:
+    """Store the data of a put, and raise its signal."""
+    if at(message, MESSAGE.axes) == 0:
+        move_bytes(at(message, MESSAGE.target), message + delivery.HEAD, at(message, MESSAGE.nbytes))
     else:
-        if kind == delivery.CARGO:
-            call_at(
-                load_word(state + delivery.ACCEPT_AT),
-                load_word(state + delivery.CARRIER),
-                message + delivery.CARGO_BEGIN,
-                source,
-            )
-        due = kind == delivery.ASK
-    _increment(peer + delivery.RECEIVED)
-    if due and load_word(state + delivery.QUIET) == 0 and _tell(state, source, delivery.REPORT) == 0:
-        store_release(peer + delivery.DUE, 1)
-        store_release(state + delivery.POSTPONED, 1)
+        _scatter(message)
+    fetch_add(at(message, MESSAGE.line), at(message, MESSAGE.arrivals))
 
 
 @inlined
-def _answer_late(state: int) -> None:
-    """Send the answers for which there was no room."""
-    store_release(state + delivery.POSTPONED, 0)
-    for rank in range(load_word(state + delivery.RANKS)):
-        if load_word(_peer(state, rank) + delivery.DUE) != 0 and _tell(state, rank, delivery.REPORT) == 0:
-            store_release(state + delivery.POSTPONED, 1)
-    if load_word(state + delivery.RESUME_AT) != 0:
-        call_at(load_word(state + delivery.RESUME_AT), load_word(state + delivery.CARRIER), 0, 0)
+def _store_range(state: int, message: int, rank: int, queue: int, nbytes: int) -> None:
+    """Store a range of a ring, its first word last."""
+    block = _in_block(state, queue, rank)
+    if at(block, rings.RING) == 0:
+        _connect(state, rank)
+    data = at(block, rings.RING) + rings.LINE
+    target, source = data + at(message, MESSAGE.offset), message + delivery.RANGE_HEAD
+    store_release(data + at(message, MESSAGE.following), 0)
+    move_bytes(target + rings.WORD, source + rings.WORD, nbytes - rings.WORD)
+    atomic_store(target, load_word(source))
+    look_again(at(state, STATE.inbox), queue)
+    store_release(at(state, STATE.bell), 1)
+
+
+@inlined
+def _note_read(state: int, message: int, rank: int) -> None:
+    """Note how far a rank has read what this one wrote to rings."""
+    for queue in range(rings.QUEUES):
+        ring = at(_out_block(state, queue, rank), rings.RING)
+        if ring != 0:
+            store_release(ring, at(message, MESSAGE.read + queue))
+
+
+@inlined
+def _accept(state: int, message: int) -> None:
+    """Apply a message that has arrived, and answer where that is due."""
+    rank, kind = at(message, MESSAGE.source) // delivery.KINDS, at(message, MESSAGE.source) % delivery.KINDS
+    peer, queue = _peer(state, rank), kind % delivery.ASKS
+    if at(message, MESSAGE.applied) > at(peer, PEER.acknowledged):
+        put_at(peer, PEER.acknowledged, at(message, MESSAGE.applied))
+    if queue == delivery.PUT:
+        _apply_put(message)
+        _increment(peer, PEER.applied)
+    else:
+        _note_read(state, message, rank)
+        if at(message, MESSAGE.nbytes) > 0:
+            _store_range(state, message, rank, queue, at(message, MESSAGE.nbytes))
+    if kind >= delivery.ASKS:
+        put_at(peer, PEER.due, 1)
+    _increment(peer, PEER.received)
+    if at(peer, PEER.due) != 0 or _owed(peer) >= delivery.WINDOW // 2:
+        call_at(at(state, STATE.forward), state, rank)
 
 
 @inlined
 def _receive(state: int) -> int:
     """Apply a message if one has arrived; return how many that were. The lock of those who receive is held."""
-    first = load_word(state + delivery.ARRIVALS)
-    if load_word(state + delivery.STARTED) == 0:
+    slots = at(state, STATE.slots)
+    if at(state, STATE.started) == 0:
         for place in range(delivery.RECEIVES):
-            _post(state, first + place * delivery.SLOT)
-        store_release(state + delivery.STARTED, 1)
-    if load_word(state + delivery.POSTPONED) != 0 and load_word(state + delivery.QUIET) == 0:
-        _answer_late(state)
-    place = load_word(state + delivery.FIRST)
-    slot = first + place * delivery.SLOT
-    found = _is_done(slot + delivery.REQUEST)
+            _post(state, slots + place * _SLOT)
+        put_at(state, STATE.started, 1)
+    if at(state, STATE.postponed) != 0 and at(state, STATE.quiet) == 0:
+        _resume(state)
+    place = at(state, STATE.first)
+    slot = slots + place * _SLOT
+    found = _is_done(slot + rings.WORD * SLOT.request)
     if found < 0:
-        store_release(state + delivery.FAILED, -found)
+        put_at(state, STATE.failed, -found)
     if found <= 0:
         return 0
-    _apply(state, load_word(slot + delivery.BUFFER))
+    _accept(state, at(slot, SLOT.buffer))
     _post(state, slot)
-    store_release(state + delivery.FIRST, (place + 1) % delivery.RECEIVES)
+    put_at(state, STATE.first, (place + 1) % delivery.RECEIVES)
     return 1
 
 
@@ -316,14 +442,11 @@ def poll(state: int) -> int:
 
     It takes one at a time: a look for another one costs system calls, while the program waits for the first.
     """
-    if exchange(state + delivery.RECEIVING, 1) != 0:
+    if exchange(state + rings.WORD * STATE.receiving, 1) != 0:
         return 0
     done = _receive(state)
-    store_release(state + delivery.RECEIVING, 0)
-    return -1 if load_word(state + delivery.FAILED) != 0 else done
-
-
-_poll = inlined(poll)
+    put_at(state, STATE.receiving, 0)
+    return -1 if at(state, STATE.failed) != 0 else done
 
 
 def take_soon(state: int, line: int, count: int, polls: int) -> int:
@@ -346,7 +469,7 @@ def complete(state: int, request: int) -> int:
         polls += 1
         if polls % _POLLS_BETWEEN_LOOKS == 0 and _poll(state) < 0:
             return -1
-        if polls < load_word(state + delivery.PATIENCE):
+        if polls < at(state, STATE.patience):
             pause()
         else:
             sched_yield()
@@ -357,24 +480,20 @@ def end(state: int) -> int:
 
     Nothing is received any more after that.
     """
-    left = 0
-    for place in range(delivery.SLOTS):
-        slot = load_word(state + delivery.DEPARTURES) + place * delivery.SLOT
-        if load_word(slot + delivery.BUSY) != 0:
-            found = _is_done(slot + delivery.REQUEST)
+    left, slots = 0, at(state, STATE.slots)
+    for place in range(delivery.SLOTS + delivery.OWN_SLOTS * at(state, STATE.ranks)):
+        slot = slots + _PUTS + place * _SLOT
+        if at(slot, SLOT.busy) != 0:
+            found = _is_done(slot + rings.WORD * SLOT.request)
             if found < 0:
-                store_release(state + delivery.FAILED, -found)
+                put_at(state, STATE.failed, -found)
                 return -1
-            store_release(slot + delivery.BUSY, 1 - found)
+            put_at(slot, SLOT.busy, 1 - found)
             left += 1 - found
-    if load_word(state + delivery.RESUME_AT) != 0:
-        left += call_at(load_word(state + delivery.RESUME_AT), load_word(state + delivery.CARRIER), 0, 0)
-        if load_word(state + delivery.FAILED) != 0:
-            return -1
     if left == 0:
-        lock(state + delivery.RECEIVING)  # for ever
+        lock(state + rings.WORD * STATE.receiving)  # for ever
         for place in range(delivery.RECEIVES):
-            request = load_word(state + delivery.ARRIVALS) + place * delivery.SLOT + delivery.REQUEST
+            request = slots + place * _SLOT + rings.WORD * SLOT.request
             _cancel(request)
             _wait(request, _status())
     return left

@@ -13,7 +13,8 @@ from gondwana.compiler.mpi.mpi_overloads import mpi_constant
 from gondwana.compiler.mpi.table import DELIVERY
 from gondwana.compiler.types.handle_types import handle_word, is_handle
 from gondwana.memory.segment import TABLE_HEAD
-from gondwana.sync.delivery import COMPLETE_AT, LARGEST_COMPILED, POLL_AT, SEND_AT
+from gondwana.sync.delivery import LARGEST_COMPILED, STATE
+from gondwana.sync.rings_native import at
 from gondwana.sync.signals_native import CHANNEL
 
 _WORD = 8
@@ -28,12 +29,12 @@ def _entry(word: int) -> Any:
 
     @inlined
     def call(*args: int) -> int:
-        return call_at(load_word(args[0] + word), *args)  # type: ignore[no-any-return]
+        return call_at(at(args[0], word), *args)  # type: ignore[no-any-return]
 
     return call
 
 
-_poll, _send, _complete = _entry(POLL_AT), _entry(SEND_AT), _entry(COMPLETE_AT)
+_poll, _send, _complete = _entry(STATE.poll), _entry(STATE.send), _entry(STATE.complete)
 
 
 @inlined

@@ -195,8 +195,6 @@ class Signal:
     def __gondwana_argument__(self) -> Described:
         """Spec and words for compiled code: the segment's table, channels."""
         spans_nodes = self.segment.window is not None
-        if (carrier := delivery.opened()) is not None:
-            carrier.link()
         words = self.segment.table_address, self.channels
         return describe_handle("signal", ("nodes" if spans_nodes else "node",), words)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gondwana.calls.rings_native import ring_bell
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import (
     atomic_load,
@@ -16,6 +15,7 @@ from gondwana.compiler.memory_order import (
     pause,
     store_release,
 )
+from gondwana.sync.rings_native import ring_bell
 from gondwana.tasks.item_rings import BITS, CLOSED, NOT_NOW, RING, SIZE_BITS, SLOT, STEP, VIEW
 
 _SIZE = (1 << SIZE_BITS) - 1

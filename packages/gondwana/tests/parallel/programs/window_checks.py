@@ -11,9 +11,9 @@ from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.calls.payloads import MOST_BYTES, MOST_PAYLOADS, Payloads
-from gondwana.calls.rings import CALL, CALL_REPLY
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
+from gondwana.sync.rings import CALL, CALL_REPLY
 from gondwana.teams import BOR, MAX, MIN, SUM, windows, world
 from gondwana.teams.windows import Window
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.calls import mailbox, rings
+from gondwana.calls import mailbox
 from gondwana.calls.mailbox import Mailbox
 from gondwana.compiler.native import BYTES_AT, DATA_AT, Native
 from gondwana.errors import GondwanaError, UsageError
+from gondwana.sync import rings
 
 MOST_HANDLERS = 4096
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.calls import mailbox, rings
+from gondwana.calls import mailbox
 from gondwana.calls.active_messages import handlers
 from gondwana.calls.endpoints import world_rank
 from gondwana.compiler import cache, linker
@@ -32,6 +32,7 @@ from gondwana.compiler.types.arguments import (
 )
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
+from gondwana.sync import rings
 from gondwana.teams import MAX, Team, world
 from gondwana.teams.buffers import as_buffer, in_order
 

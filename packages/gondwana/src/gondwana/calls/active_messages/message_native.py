@@ -12,23 +12,6 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np import arrayobj, numpy_support
 
-from gondwana.calls import rings
-from gondwana.calls.rings_native import (
-    LENGTH_BITS,
-    at,
-    block_of,
-    consume,
-    count_message,
-    look_again,
-    next_header,
-    next_record,
-    padded,
-    pass_on,
-    publish,
-    put_at,
-    reserve,
-    seen_peers,
-)
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.codegen import compile_entry, guarded, typed
 from gondwana.compiler.function import HEADER_WORDS
@@ -44,7 +27,24 @@ from gondwana.compiler.memory_order import (
 from gondwana.compiler.types.arguments import Spec, spec_words, working_precision
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.unpack import Typing, loader
+from gondwana.sync import rings
 from gondwana.sync.delivery_native import lock
+from gondwana.sync.rings_native import (
+    LENGTH_BITS,
+    at,
+    block_of,
+    consume,
+    count_message,
+    look_again,
+    next_header,
+    next_record,
+    padded,
+    pass_on,
+    publish,
+    put_at,
+    reserve,
+    seen_peers,
+)
 
 _STATUS = 0
 

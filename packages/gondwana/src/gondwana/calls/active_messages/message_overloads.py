@@ -12,8 +12,6 @@ from numba.extending import intrinsic, overload, overload_attribute, overload_me
 
 from gondwana.calls.active_messages.message import REPLY, SEND, word_bytes
 from gondwana.calls.active_messages.message_native import post_reserved, serve
-from gondwana.calls.rings import FAILED, FAR, HEADER, MESSAGE, MESSAGE_REPLY, MOST_PER_POLL, SENDING, SOURCE, WORD
-from gondwana.calls.rings_native import at, block_of, pass_on, put_at, reserve
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word, move_bytes, pause, sched_yield, store_release
 from gondwana.compiler.mpi.mpi_overloads import mpi_constant
@@ -24,6 +22,8 @@ from gondwana.compiler.types.unpack import scalar_type
 from gondwana.runtime import progress
 from gondwana.sync.delivery_native import lock
 from gondwana.sync.delivery_overloads import apply_what_arrives
+from gondwana.sync.rings import FAILED, HEADER, MESSAGE, MESSAGE_REPLY, MOST_PER_POLL, SENDING, SOURCE, WORD
+from gondwana.sync.rings_native import at, block_of, pass_on, put_at, reserve
 
 _STATE, _NUMBER, _PLACES, _RANKS, _LONGEST = range(5)
 _SPINS_BEFORE_YIELD = 200
@@ -126,8 +126,7 @@ def _make_room(state: int, out: int, nbytes: int) -> int:
 @inlined
 def _serve(state: int) -> int:
     """Receive active messages and run compiled handlers; return their number."""
-    if at(state, FAR) != 0:
-        apply_what_arrives()
+    apply_what_arrives()
     done = serve(state, MOST_PER_POLL)
     if at(state, FAILED) != 0:
         raise RuntimeError("a handler of an active message raised an exception: gw.progress() in Python raises it")

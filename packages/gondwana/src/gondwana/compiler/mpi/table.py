@@ -67,7 +67,7 @@ MAILBOX = "MAILBOX"
 """Place of the address of this rank's mailbox, for compiled code that makes progress; 0 until there is one."""
 
 DELIVERY = "DELIVERY"
-"""Place of the address of this rank's state of signalled puts between nodes; 0 on a single node."""
+"""Place of the address of this rank's end of the wire between nodes; 0 on a single node."""
 
 TURN = "TURN"
 """Place of the address of the word by which threads of compiled code take turns in one-sided operations of MPI."""
@@ -130,7 +130,7 @@ def set_loans(address: int) -> None:
 
 
 def set_delivery(address: int, link: Callable[[], None] | None = None) -> None:
-    """Store the address of the state of signalled puts for compiled code, 0 for none. Local.
+    """Store the address of the end of the wire between nodes for compiled code, 0 for none. Local.
 
     Args:
         address: address of the state.
@@ -138,14 +138,16 @@ def set_delivery(address: int, link: Callable[[], None] | None = None) -> None:
     """
     global _link_delivery
     _table[SLOTS[DELIVERY]], _link_delivery = address, link
+    if _registered:
+        link_delivery()  # for what has been linked before there was a world
 
 
 def link_delivery() -> None:
-    """Load the machine code that applies signalled puts in waiting compiled code. Local; cheap after the first time."""
+    """Load the machine code that compiled code calls to receive. Local; cheap after the first time."""
     global _link_delivery
-    if _link_delivery is not None:
-        _link_delivery()
-        _link_delivery = None
+    link, _link_delivery = _link_delivery, None  # before, since that machine code uses the table, too
+    if link is not None:
+        link()
 
 
 def _entries() -> list[int]:

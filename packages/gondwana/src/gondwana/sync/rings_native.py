@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gondwana.calls import far_rings, rings
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import (
     atomic_load,
@@ -17,7 +16,8 @@ from gondwana.compiler.memory_order import (
     store_release,
 )
 from gondwana.compiler.native import BYTES_AT, LENGTH_AT
-from gondwana.sync.delivery import POLL_AT
+from gondwana.sync import rings
+from gondwana.sync.delivery import STATE
 
 LENGTH_BITS = (1 << rings.KIND_SHIFT) - 1
 KIND_BITS = (1 << (rings.TAG_SHIFT - rings.KIND_SHIFT)) - 1
@@ -112,7 +112,7 @@ def pass_on(block: int) -> int:
     carrier = at(block, rings.CARRIER)
     if carrier == 0:
         return 0
-    return call_at(at(carrier, far_rings.FORWARD_AT), carrier, at(block, rings.PLACE), 0)  # type: ignore[no-any-return]
+    return call_at(at(carrier, STATE.forward), carrier, at(block, rings.RANK))  # type: ignore[no-any-return]
 
 
 @inlined
@@ -271,10 +271,9 @@ def _something(state: int, queue: int) -> bool:
 @inlined
 def receive(state: int) -> None:
     """Take what other nodes send, once this rank has to do with any; if that fails, the next poll will say so."""
-    far = at(state, rings.FAR)
-    if far != 0 and at(far, far_rings.CONNECTED) != 0:
-        carrier = at(far, far_rings.DELIVERY)
-        call_at(load_word(carrier + POLL_AT), carrier, 0, 0)
+    carrier = at(state, rings.FAR)
+    if carrier != 0:
+        call_at(at(carrier, STATE.poll), carrier)
 
 
 def poll(state: int) -> int:

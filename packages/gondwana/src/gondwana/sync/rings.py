@@ -8,7 +8,7 @@ which the reader polls next; a record that does not fit before the end of the ri
 
 Each side keeps its own state of a ring (an OUT or an IN block) in private memory. An inbox has a ring for each queue
 and each rank of the node, the rank itself included. A ring between nodes exists twice, at its writer and at its reader:
-see `far_rings`. Addresses are integers; nothing here needs Numba.
+see `delivery`. Addresses are integers; nothing here needs Numba.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ WHOLE, FIRST, MORE, SKIP = 1, 2, 3, 4
 
 # Words of an OUT and of an IN block. RING is 0 where nothing has been sent or has come yet. COUNT is of messages that
 # machine code has sent, or finished, which nobody else counts; HELD is set while others wait, which must go first. BELL
-# is the address of the reader's bell, 0 if there is none. For other nodes (see `far_rings`): PASSED and TOLD; CARRIER,
-# the address of the state of what carries the ring, 0 on the node, and PLACE, that of the peer among all.
+# is the address of the reader's bell, 0 if there is none. For other nodes (see `delivery`): PASSED, how much of what is
+# written has gone to MPI; TOLD, how much the writer knows to be read; CARRIER, the address of the state of the wire, 0
+# on the node; and RANK, that of the peer in the world.
 RING, CAPACITY, COUNT, TAIL, SEEN, HELD = range(6)
 BELL = 9
 HEAD, INTO, SIZE, MISSING, EXPECTED, PAUSED = range(3, 9)
 PASSED = TOLD = 10
-CARRIER, PLACE = 11, 12
+CARRIER, RANK = 11, 12
 BLOCK = 16
 
 # Words of the state of an inbox, before its OUT and IN blocks. PEERS have blocks, of which the first NEAR are on this
 # node. SOURCE is the place of the rank whose message a handler runs for, plus one, until it has replied. FAR is the
-# address of the state of `far_rings`, 0 if there is none.
+# address of the state of the wire once this rank has to do with other nodes, else 0.
 PEERS, POLLING, SENDING, SOURCE, FAILED, HANDLERS, BUFFER, FAR = range(8)
 # What `take` reports about the message that it found, and whether there are others.
 PEER, TAG, NUMBER, LENGTH, MORE_CAME = range(8, 13)
@@ -97,4 +98,4 @@ def state_words(peers: int) -> int:
 
 def native(name: str, arguments: int, objects: int = 0) -> Any:
     """Return a function of the machine code of rings; it keeps the GIL, which excludes other Python threads. Local."""
-    return Native("gondwana.calls.rings_native", name, arguments, brief=True, objects=objects).call
+    return Native("gondwana.sync.rings_native", name, arguments, brief=True, objects=objects).call
