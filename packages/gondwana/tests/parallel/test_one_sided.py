@@ -98,7 +98,6 @@ def test_copy(program: str, name: str) -> None:
 @ONE_PER_NODE
 @UNEVEN_NODES
 @THREE_NODES
-@MPICH
 @MPICH_NODES
 @checks.checks("divided_checks")
 def test_copies_between_global_arrays(program: str, name: str) -> None:

@@ -109,6 +109,8 @@ class Inbox:
             self._poll = rings.native("poll", 1)
             self._watch = rings.native("watch", 2)
             self._provide = rings.native("provide", 5)
+            if self._far is not None:
+                self._far.link()
             self.awake = True
 
     def connect(self, rank: int) -> None:

@@ -142,7 +142,6 @@ def _link(entry: ObjectCode) -> int:
         cpu_target.target_context.refresh()
     if entry.needs_mpi:
         table.register()
-        table.link_delivery()
     for name in entry.externs:
         externs.register(name)
     address, engine = load(entry.code, entry.symbol)

@@ -39,9 +39,12 @@ _poll, _send, _complete = _entry(STATE.poll), _entry(STATE.send), _entry(STATE.c
 
 @inlined
 def apply_what_arrives() -> None:
-    """Receive what other nodes send by `delivery`; MPI makes progress with all else."""
+    """Receive what other nodes send by `delivery`; MPI makes progress with all else.
+
+    The machine code for it is loaded with the first team, signal or active message that compiled code gets.
+    """
     state = _delivery()
-    if state != 0 and _poll(state) < 0:
+    if state != 0 and at(state, STATE.poll) != 0 and _poll(state) < 0:
         raise RuntimeError(
             "MPI failed to receive a signalled put, an active message or a call; a wait in Python says more"
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gondwana.compiler.mpi import table
 from gondwana.compiler.native import Native
 from gondwana.compiler.types.arguments import Described, describe_handle
 from gondwana.errors import UsageError
@@ -194,6 +195,7 @@ class Signal:
 
     def __gondwana_argument__(self) -> Described:
         """Spec and words for compiled code: the segment's table, channels."""
+        table.link_delivery()
         spans_nodes = self.segment.window is not None
         words = self.segment.table_address, self.channels
         return describe_handle("signal", ("nodes" if spans_nodes else "node",), words)

@@ -91,7 +91,7 @@ def check_random_layouts_as_on_the_host():
                 assert cells(T).tobytes() == H.local.numpy().tobytes(), (T, corners)
                 before = np.full(H.local.shape, STALE, T.dtype)
                 assert np.array_equal(cells(T), expected(H, whole, before, corners)), (T, corners)
-        plans = list(T.exchanges.values())
+        plans = list(T.plans.values())
         assert all(isinstance(plan, DevicePlan) for plan in plans)
 
 

@@ -18,6 +18,7 @@ from gondwana.calls.endpoints import world_rank
 from gondwana.compiler import cache, linker
 from gondwana.compiler.cache import fingerprint
 from gondwana.compiler.function import HEADER_WORDS, JitFunction, obtain, parameters
+from gondwana.compiler.mpi import table
 from gondwana.compiler.types.arguments import (
     Described,
     HandleSpec,
@@ -268,6 +269,7 @@ class ActiveMessage:
         raise UsageError(f"{self.name}.reply: only a compiled handler that has it in its context can reply: use send")
 
     def _argument(self, family: str) -> Described:
+        table.link_delivery()
         words = (self._rings.state, self._number, self._places.ctypes.data, len(self._places), self.max_payload)
         payload = "" if self._payload is None else dtype_name(self._payload)
         return describe_handle(family, (*self._dtypes, payload), words)

@@ -85,6 +85,7 @@ def _describe(team: Team) -> Described:
 
     Handle of the communicator or 0, rank, size, memory on the node or 0, address of the ranks in the world.
     """
+    table.link_delivery()
     serial = mpi.is_serial(team.comm)
     handle = 0 if serial else addresses.handle(team.comm)
     memory = team.on_node.address if team.on_node is not None else 0

@@ -138,8 +138,6 @@ def set_delivery(address: int, link: Callable[[], None] | None = None) -> None:
     """
     global _link_delivery
     _table[SLOTS[DELIVERY]], _link_delivery = address, link
-    if _registered:
-        link_delivery()  # for what has been linked before there was a world
 
 
 def link_delivery() -> None:
