@@ -230,28 +230,25 @@ class Polled(Future[T]):
     def done(self) -> bool:
         """Return whether the operation is complete. Local; no progress."""
         if not self._done:
-            try:
-                if not self._ready():
-                    return False
-                value = None if self._result is None else self._result()
-            except Exception as error:
-                interruptions.let_pass(error)
-                self._settle(None, error)
-            else:
-                self._settle(value, None)
-        return True
+            self._settle_after(self._ready)
+        return self._done
 
     def _block(self, timeout: float | None) -> None:
         """Complete the operation: return when MPI has executed it, regardless of the timeout."""
         if not self.done():
-            try:
-                self._finish()
-                value = None if self._result is None else self._result()
-            except Exception as error:
-                interruptions.let_pass(error)
-                self._settle(None, error)
-            else:
-                self._settle(value, None)
+            self._settle_after(self._finish)
+
+    def _settle_after(self, step: Callable[[], bool | None]) -> None:
+        """Take the result, or an error of it or of a step before; the step returns False if there is none yet."""
+        try:
+            if step() is False:
+                return
+            value = None if self._result is None else self._result()
+        except Exception as error:
+            interruptions.let_pass(error)
+            self._settle(None, error)
+        else:
+            self._settle(value, None)
 
     def add_done_callback(self, call: Callable[[Future[T]], None]) -> None:
         """Register `call(future)` to run on completion: immediately if complete, else inside progress. Local."""

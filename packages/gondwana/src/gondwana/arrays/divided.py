@@ -220,15 +220,15 @@ class Divided(ABC):
             rank: rank that owns them.
             positions: the positions of the elements, some of `part(rank)`.
         """
+        if positions.is_empty:
+            return Array.empty(positions, self.dtype)
         cells = list(self._cells)
         for axis, span in zip(self._axes, positions.axes, strict=True):
             cells[axis] = cells[axis][span.start : span.stop]
         found: DomainArray = self._array.block(rank).restrict(RectDomain.from_axes(cells))
         for axis in reversed(range(len(cells))):
-            if axis not in self._axes and not positions.is_empty:
+            if axis not in self._axes:
                 found = found.slice(axis, cells[axis].start)
-        if positions.is_empty:
-            return Array.empty(positions, self.dtype)
         kept = sorted(self._axes)
         return found.permute([kept.index(axis) for axis in self._axes])
 
