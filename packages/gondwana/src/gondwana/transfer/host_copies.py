@@ -49,8 +49,8 @@ UNFIT = -1
 """What is returned where nothing has been copied: this needs the general path, which says what is wrong if it is."""
 ALL = -(2**63)
 """In place of a number of elements: all of the array. Other negative numbers are no legal ones."""
-LARGEST = 2**18
-"""Bytes of the largest copy by machine code: it holds the GIL meanwhile, some microseconds."""
+LARGEST = 2**21
+"""Bytes of the largest copy by machine code: it holds the GIL meanwhile, a fraction of the interpreter's own turns."""
 
 
 def copy_table(copies: Iterable[Copy]) -> CopyTable:
