@@ -39,7 +39,7 @@ class Blocks:
         whole: tuple[bool, bool],
         team: gw.Team,
     ) -> None:
-        self.order, self.whole = order, whole
+        self.order, self.whole, self._problem = order, whole, problem
         self.array = gw.empty(gw.RectDomain.from_shape(problem.shape).permute(order), complex, grid=grid, team=team)
         self.team = team
 
@@ -53,10 +53,15 @@ class Blocks:
         """Return the part of the box of any rank, in coordinates (z, y, x). Local."""
         return self.array.owned_of(rank).permute(self.order)
 
+    @property
+    def box(self) -> gw.GlobalView:
+        """All blocks in coordinates (z, y, x)."""
+        return self.array.permute(self.order)  # each order is its own inverse
+
     @functools.cached_property
-    def spare(self) -> npt.NDArray[np.complex128]:
-        """As many elements as this rank's block has, for users of a buffer of that size now and then."""
-        return np.empty(self.owned.size, complex)
+    def finished(self) -> Blocks:
+        """Blocks of the same division for planes that are transformed. Collective over team at first."""
+        return Blocks(self._problem, self.order, self.array.grid, self.whole, self.team)
 
     @property
     def owned(self) -> gw.RectDomain:
@@ -79,6 +84,8 @@ class Blocks:
     def close(self) -> None:
         """Release the memory. Local."""
         self.array.close()
+        if "finished" in vars(self):
+            self.finished.close()
 
 
 def stages(problem: Problem, layout: Layout, team: gw.Team) -> tuple[Blocks, ...]:
