@@ -62,7 +62,7 @@ def is_more(item):
 
 def is_large(setting: Setting) -> bool:
     """Whether a job has more than three ranks, and more than two pretended nodes of two ranks; or three nodes."""
-    if setting.ranks_per_node is not None and setting.ranks > 2 * setting.ranks_per_node:
+    if setting.ranks_per_node and setting.ranks > 2 * setting.ranks_per_node:
         return True
     return setting.ranks > 3 and (setting.ranks, setting.ranks_per_node) != (4, 2)
 
