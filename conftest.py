@@ -61,7 +61,12 @@ def is_more(item):
 
 
 def is_large(setting: Setting) -> bool:
-    """Whether a job has more than three ranks, and more than two pretended nodes of two ranks; or three nodes."""
+    """Whether a job has more than three ranks, and more than two pretended nodes of two ranks; or three nodes.
+
+    Or more than four threads in all.
+    """
+    if setting.threads > 1 and setting.ranks * setting.threads > 4:
+        return True
     if setting.ranks_per_node and setting.ranks > 2 * setting.ranks_per_node:
         return True
     return setting.ranks > 3 and (setting.ranks, setting.ranks_per_node) != (4, 2)

@@ -21,11 +21,11 @@ def selection() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("setting", [(1,), (2,), (3,), (2, 1), (3, 2), (4, 2)])
+@pytest.mark.parametrize("setting", [(1,), (2,), (3,), (2, 1), (3, 2), (4, 2), (2, 0, 2)])
 def test_small_jobs_run_at_each_push(selection: ModuleType, setting: tuple[int, ...]) -> None:
     assert not selection.is_large(Setting(*setting))
 
 
-@pytest.mark.parametrize("setting", [(4,), (6,), (8,), (3, 1), (6, 2)])
+@pytest.mark.parametrize("setting", [(4,), (6,), (8,), (3, 1), (6, 2), (2, 0, 3)])
 def test_large_jobs_are_left_out(selection: ModuleType, setting: tuple[int, ...]) -> None:
     assert selection.is_large(Setting(*setting))

@@ -20,8 +20,8 @@ from gondwana.results import read
 from support import jobs
 
 PROGRAM = Path(__file__).parent / "programs" / "grayscott_rows.py"
-SIX = pytest.param(6, marks=pytest.mark.more)
-RANKS = (1, 2, 3, 4, SIX)
+FOUR, SIX = (pytest.param(ranks, marks=pytest.mark.more) for ranks in (4, 6))
+RANKS = (1, 2, 3, FOUR, SIX)
 
 
 def reference_rows():
@@ -97,7 +97,7 @@ def steps_and_fields(path):
 
 
 @pytest.mark.parallel
-@pytest.mark.parametrize("ranks", [1, 2, 3, pytest.param(4, marks=pytest.mark.more), SIX])
+@pytest.mark.parametrize("ranks", RANKS)
 def test_the_command_writes_its_result(ranks, tmp_path):
     write_settings(tmp_path, steps=100, output=None, checkpoint=False)
     outcome = gondwana("run", "-n", ranks, "gray-scott", "settings.json", "--json", "result.json", cwd=tmp_path)

@@ -84,7 +84,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("gray-scott")
 
 
-@pytest.mark.parametrize(("name", "job"), [(name, job) for job, (*_, names) in JOBS.items() for name in names])
+@pytest.mark.parametrize(
+    ("name", "job"),
+    [
+        pytest.param(name, job, marks=pytest.mark.more if ranks > 3 else ())
+        for job, (ranks, _, names) in JOBS.items()
+        for name in names
+    ],
+)
 def test_the_bits_do_not_depend_on_the_place(name: str, job: str, folder: Path) -> None:
     found, expected = bits(job, folder), bits("1", folder)[f"{name}/host"]
     assert {place: found[f"{name}/{place}"] for place in places_of(name)} == dict.fromkeys(places_of(name), expected)

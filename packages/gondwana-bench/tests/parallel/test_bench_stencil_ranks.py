@@ -71,7 +71,7 @@ def test_a_wrong_step_is_noticed_on_every_rank(monkeypatch: pytest.MonkeyPatch) 
     assert row["verified"] is False
 
 
-@pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (3, 1), (2, 2)])
+@pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), pytest.param(3, 1, marks=pytest.mark.more), (2, 2)])
 def test_every_kernel_is_measured_and_verified(ranks: int, nodes: int, tmp_path: Path) -> None:
     file = tmp_path / "stencil.json"
     options = f"--ranks {ranks} --sizes 12,13 --repeat 2 --batch 0.001 --json {file}"

@@ -15,6 +15,7 @@ NEEDED = 12 * 2**30
 
 @pytest.mark.parallel
 @pytest.mark.slow
+@pytest.mark.more
 def test_messages_beyond_32_bit_counts() -> None:
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if free < NEEDED:

@@ -303,16 +303,16 @@ def scatter(data: npt.ArrayLike | None, root: int = 0, *, like: GlobalArray) -> 
         problem = error
     team.agree(problem)
     array = empty_like(like, team.bcast(None if cells is None else cells.dtype, root))
-    own = np.empty(array.part(team.rank).shape, array.dtype)
+    own, private = np.empty(array.part(team.rank).shape, array.dtype), team.private
     if cells is not None:
         for rank in range(team.size):
             part = np.ascontiguousarray(cells[slices_of(array.part(rank))])
             if rank == root:
                 own = part
             elif part.size:
-                team.Send(part, rank, SCATTER_TAG)
+                private.Send(part, rank, SCATTER_TAG)
     elif own.size:
-        team.Recv(own, root, SCATTER_TAG)
+        private.Recv(own, root, SCATTER_TAG)
     array.block(team.rank).copy_from(Array(own, array.owned))
     return array
 

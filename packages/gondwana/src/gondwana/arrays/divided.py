@@ -163,12 +163,13 @@ class Divided(ABC):
         receivers = range(team.size) if root is None else (root,)
         own = self.end(team.rank, self.part(team.rank))
         mine = np.ascontiguousarray((own if isinstance(own, Array) else own.copy()).numpy())
-        sends = [team.Isend(mine, rank, GATHER_TAG) for rank in receivers if mine.size]
+        private = team.private
+        sends = [private.Isend(mine, rank, GATHER_TAG) for rank in receivers if mine.size]
         whole = np.empty(self.shape, self.dtype) if team.rank in receivers else None
         if whole is not None:
             for rank, positions in self._parts():
                 found = np.empty(positions.shape, self.dtype)
-                team.Recv(found, rank, GATHER_TAG)
+                private.Recv(found, rank, GATHER_TAG)
                 whole[slices_of(positions)] = found
         wait_all(sends)
         return whole

@@ -79,7 +79,7 @@ class AggregatedSink:
         self._count = 0
         self._backend: Backend | None = None
         self._buffers: list[StagingFile] = []
-        self._remote = remote_ranks(team)
+        self._remote, self._messages = remote_ranks(team), team.private
         self._placed, size = self._place(arrays)
         with failing_together(team):
             for _ in range(2 if background else 1):
@@ -104,12 +104,12 @@ class AggregatedSink:
         for placed in self._placed[team.rank]:
             array = arrays[placed.variable]
             if team.rank in self._remote:
-                team.Send(np.ascontiguousarray(cells_of(array)), 0, _TAG)
+                self._messages.Send(np.ascontiguousarray(cells_of(array)), 0, _TAG)
             else:
                 copy_cells(array, self._window(index, placed, array.dtype))
         if team.rank == 0:
             for placed in chain.from_iterable(self._placed[rank] for rank in self._remote):
-                team.Recv(self._window(index, placed, arrays[placed.variable].dtype), placed.rank, _TAG)
+                self._messages.Recv(self._window(index, placed, arrays[placed.variable].dtype), placed.rank, _TAG)
         team.node.barrier()
         request = Step(index, step, dict(scalars))
         if not self._background:

@@ -346,15 +346,20 @@ def shared_memory_comm(comm: Communicator) -> Communicator:
     return comm.Split_type(module().COMM_TYPE_SHARED, key=comm.rank)
 
 
-def subset(comm: Communicator, ranks: tuple[int, ...]) -> Communicator:
-    """Return a new communicator of these ``ranks`` of ``comm``, in this order. Collective over the ranks."""
+def divided(comm: Communicator, ranks: tuple[int, ...]) -> Communicator:
+    """Return a new communicator of these ``ranks`` of ``comm``, in this order. Collective over comm.
+
+    `Create_group`, which only the ranks need call, sends messages that a receive from any rank with any tag takes.
+
+    Args:
+        comm: a communicator.
+        ranks: the ranks that are together with this one; none: this rank gets no communicator that it could use.
+    """
     if is_serial(comm):
         return SerialComm()
-    group = comm.group.Incl(ranks)
-    try:
-        return comm.Create_group(group)
-    finally:
-        group.Free()
+    if not ranks:
+        return comm.Split(module().UNDEFINED)
+    return comm.Split(ranks[0], ranks.index(comm.rank))
 
 
 def world_ranks(comm: Communicator) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ from gondwana.teams.messages import Messages
 _keys = itertools.count()
 _SHARED = "shared"
 """The purpose of teams that are returned again."""
-_OWN = ("node", "leaders")
+_OWN = ("node", "leaders", "private")
 """Purposes of the library's own teams, whose collectives need no shared memory of their own."""
 _teams: weakref.WeakValueDictionary[int, Team] = weakref.WeakValueDictionary()
 """All teams of this process, by their `id`."""
@@ -171,6 +171,14 @@ class Team(Collectives, Messages):
         """The team of the first rank of every node; None on the others. Collective over team at first use."""
         return self._divide(0 if self.node.rank == 0 else None, None, f"node leaders of {self.name}", "leaders")
 
+    @ComputedOnce
+    def private(self) -> Team:
+        """The same ranks for the library's own messages, which no receive of a program takes, from any rank or not.
+
+        Collective over team at first use, then local.
+        """
+        return self._required(self._divide(0, None, self.name, "private"))
+
     # -- creating and freeing ------------------------------------------------------------------------------------
 
     def split(
@@ -205,20 +213,22 @@ class Team(Collectives, Messages):
         given = self.allgather((color, self.rank if key is None else key, purpose == _SHARED))
         if len({shared for _, _, shared in given}) > 1:
             raise UsageError("split: some ranks gave shared=True and some did not: give the same on all ranks")
-        if color is None:
-            return None
-        places = sorted((k, rank) for rank, (other, k, _) in enumerate(given) if other == color)
+        places = sorted((k, rank) for rank, (other, k, _) in enumerate(given) if other == color and color is not None)
         members = tuple(rank for _, rank in places)
         kept = purpose, members
         # A cached team is known to all of its members or to none: they make and free it together.
-        if kept not in self._subteams:
-            team = Team.from_comm(mpi.subset(self.comm, members), name or f"{len(members)} of {self.name}")
+        is_known = kept in self._subteams or color is None
+        if purpose == _SHARED and all(self.allgather(is_known)):
+            return self._subteams.get(kept)
+        comm = mpi.divided(self.comm, () if is_known else members)
+        if not is_known:
+            team = Team.from_comm(comm, name or f"{len(members)} of {self.name}")
             team._owned = True
             team._forget = functools.partial(self._subteams.pop, kept, None)
             self._subteams[kept] = team
             if purpose not in _OWN:
                 start.divided(team)
-        return self._subteams[kept]
+        return self._subteams.get(kept)
 
     def free(self) -> None:
         """Free the communicators of this team and of all teams split from it. Collective over team.
@@ -229,7 +239,7 @@ class Team(Collectives, Messages):
         """
         for team in list(self._subteams.values()):
             team.free()
-        for name in ("node", "_lowest_ranks", "leaders"):
+        for name in ("node", "_lowest_ranks", "leaders", "private"):
             self.__dict__.pop(name, None)
         if self._owned:
             self.comm.Free()

@@ -259,6 +259,28 @@ def check_errors():
         assert "neither of which has all ranks of the other" in message, message
 
 
+def check_a_receive_from_anywhere_takes_no_messages_of_the_library():
+    team = world.split(0, -world.rank)
+    assert team is not None
+    found, left = np.zeros(3), (team.rank - 1) % team.size
+    request = team.Irecv(found, None, None)
+    whole = numbers((9, 5), "f8", 7)
+    array = gw.from_numpy(whole, ghost=1, periodic=True, team=team)
+    array.exchange().wait()
+    spread = gw.scatter(whole, root=team.size - 1, like=array)
+    assert np.array_equal(spread.to_numpy(), whole)
+    part = team.split(team.rank % 2)
+    assert part is not None
+    assert team.split(0, shared=True) is team.split(0, shared=True)
+    assert part.allreduce(1) == (team.size + 1 - team.rank % 2) // 2
+    assert not request.test()
+    team.barrier()
+    team.Send(np.full(3, 1.0 + team.rank), (team.rank + 1) % team.size, 5)
+    request.wait()
+    assert np.array_equal(found, np.full(3, 1.0 + left))
+    team.free()
+
+
 def check_a_plan_goes_with_its_arrays():
     A, B = gw.zeros((6, 4)), gw.zeros((6, 4))
     gw.copy(A, B).wait()

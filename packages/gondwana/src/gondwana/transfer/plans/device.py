@@ -60,7 +60,7 @@ class DevicePlan(Plan):
         # Who writes at whom, and how a neighbour finds its counters among ours, only the other one knows.
         everybody = team.allgather({rank: (place, maps.get(rank) is not None) for place, rank in enumerate(neighbours)})
         signal = Signal(team, CHANNELS * max(1, *map(len, everybody)))
-        tag = message_tag(signal.segment)
+        private, tag = team.private, message_tag(signal.segment)
         self._parts: list[_Part] = []
         self._maps = list(maps.values())  # mapped as long as the plan is there
         if kind is not None:
@@ -74,11 +74,11 @@ class DevicePlan(Plan):
                 program = BoxProgram(kind, _stores(copies.to(rank), mapped))
                 self._parts.append(Writes(handshake, kind.device, program))
             elif copies.to(rank):
-                self._parts.append(Outgoing(team, rank, kind, copies.to(rank), tag))
+                self._parts.append(Outgoing(private, rank, kind, copies.to(rank), tag))
             if writes_here:
                 self._parts.append(Reads(handshake))
             elif copies.of(rank):
-                self._parts.append(Incoming(team, rank, kind, copies.of(rank), tag))
+                self._parts.append(Incoming(private, rank, kind, copies.of(rank), tag))
         self._record(signal.segment.key, [rank for rank, mapped in maps.items() if mapped is not None])
         team.barrier()  # nobody drops its part of the signal before all have mapped it
 

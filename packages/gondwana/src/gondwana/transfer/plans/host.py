@@ -157,7 +157,7 @@ class HostPlan(Plan):
 
     def _build(self, copies: Copies, places: dict[int, int]) -> None:
         """Lay out what machine code reads."""
-        team = copies.team
+        team, private = copies.team, copies.team.private
         tables: list[CopyTable] = []
         self._kept: list[object] = []  # what the rows refer to by addresses
 
@@ -184,8 +184,8 @@ class HostPlan(Plan):
         far, tag = [rank for rank in copies.neighbours if rank not in places], message_tag(self._flags)
         self._requests, messages = [], []
         for pairs_of, end, work, init in (
-            (copies.of, _TARGET, Pair.unpacking, team.Recv_init),
-            (copies.to, _SOURCE, Pair.packing, team.Send_init),
+            (copies.of, _TARGET, Pair.unpacking, private.Recv_init),
+            (copies.to, _SOURCE, Pair.packing, private.Send_init),
         ):
             for rank in far:
                 if pairs := pairs_of(rank):
