@@ -9,10 +9,10 @@ from typing import Any
 from gondwana.runtime import collector, exits, later, tracing
 from gondwana.runtime.watching import watchdog
 
-OF_TEAMS = (
-    "gondwana.transfer.collectives.on_node:share",
-    "gondwana.transfer.messages.direct:attach",
-)
+OF_MESSAGES = ("gondwana.transfer.messages.direct:attach",)
+"""Functions of the upper rooms that every rank of a new team calls with it if it is for messages only. Local."""
+
+OF_TEAMS = ("gondwana.transfer.collectives.on_node:share", *OF_MESSAGES)
 """Functions of the upper rooms that every rank of a new team calls with it, in this order; they may be collective."""
 
 OF_THE_WORLD = (
@@ -71,7 +71,12 @@ def connected(world: Any) -> None:
         hook(world)
 
 
-def divided(team: Any) -> None:
-    """Have the upper rooms prepare a team that a user has split. Collective over team."""
-    for place in OF_TEAMS:
+def divided(team: Any, places: tuple[str, ...] = OF_TEAMS) -> None:
+    """Have the upper rooms prepare a new team. Collective over team.
+
+    Args:
+        team: the team.
+        places: functions that prepare it.
+    """
+    for place in places:
         later.find(place)(team)

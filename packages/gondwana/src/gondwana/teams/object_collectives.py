@@ -29,6 +29,8 @@ _Bytes = npt.NDArray[np.uint8]
 class ObjectCollectives(Blocking):
     """Collective operations on Python objects, under mpi4py's names."""
 
+    private: Any
+
     def bcast(self, obj: Any = None, root: int = 0) -> Any:
         """Return the object of rank ``root`` on every rank. Collective over team. Blocking.
 
@@ -46,7 +48,10 @@ class ObjectCollectives(Blocking):
         return self._pickler.loads(found)  # which leaves what is behind the pickle
 
     def gather(self, obj: Any, root: int = 0) -> list[Any] | None:
-        """Return every rank's object in rank order on ``root``, None on the others. Collective over team. Blocking."""
+        """Return every rank's object in rank order on ``root``, None on the others. Collective over team. Blocking.
+
+        Between nodes the others may return before the root has come.
+        """
         self._check_root(root)
         _refuse_array(obj, "gather")
         if self._is_large:
@@ -175,18 +180,27 @@ class ObjectCollectives(Blocking):
         return found, list(lengths) if max(lengths) > ROOM else None
 
     def _gathered(self, obj: Any, root: int | None = None) -> list[Any]:
-        """Return the objects of all ranks, or of the root if one is given."""
-        data, here = self._pickler.dumps(obj), root is None or root == self.rank
+        """Return the objects of all ranks, or on a root only, and none on the others."""
+        if root is not None and self.on_node is None and self.size > 1:
+            return self._received(obj, root)
+        data = self._pickler.dumps(obj)
         pickles, lengths = self._first(data)
         if lengths is not None:
-            everything = np.empty(sum(lengths) if here else 0, np.uint8)
-            mine, room = np.frombuffer(data, np.uint8), (everything, lengths) if here else None
-            if root is None:
-                self.comm.Allgatherv(mine, room)
-            else:
-                self.comm.Gatherv(mine, room, root)
-            pickles = _cut(everything, lengths) if here else []
-        return list(map(self._pickler.loads, pickles)) if here else []
+            if root is not None:
+                return self._received(obj, root)
+            everything = np.empty(sum(lengths), np.uint8)
+            self.comm.Allgatherv(np.frombuffer(data, np.uint8), (everything, lengths))
+            pickles = _cut(everything, lengths)
+        return list(map(self._pickler.loads, pickles)) if root in (None, self.rank) else []
+
+    def _received(self, obj: Any, root: int) -> list[Any]:
+        """Return the objects of all ranks on the root, by a message of each; the others need not wait for it."""
+        private = self.private
+        if self.rank != root:
+            private.send(obj, root)
+            return []
+        own = self._pickler.loads(self._pickler.dumps(obj))
+        return [own if rank == root else private.recv(rank, 0) for rank in range(self.size)]
 
     @functools.cached_property
     def _lengths(self) -> struct.Struct:

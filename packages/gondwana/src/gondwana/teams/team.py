@@ -27,7 +27,7 @@ from gondwana.teams.messages import Messages
 _keys = itertools.count()
 _SHARED = "shared"
 """The purpose of teams that are returned again."""
-_OWN = ("node", "leaders", "private")
+_OWN = ("node", "leaders", _PRIVATE := "private")
 """Purposes of the library's own teams, whose collectives need no shared memory of their own."""
 _teams: weakref.WeakValueDictionary[int, Team] = weakref.WeakValueDictionary()
 """All teams of this process, by their `id`."""
@@ -177,7 +177,7 @@ class Team(Collectives, Messages):
 
         Collective over team at first use, then local.
         """
-        return self._required(self._divide(0, None, self.name, "private"))
+        return self._required(self._divide(0, None, self.name, _PRIVATE))
 
     # -- creating and freeing ------------------------------------------------------------------------------------
 
@@ -226,7 +226,9 @@ class Team(Collectives, Messages):
             team._owned = True
             team._forget = functools.partial(self._subteams.pop, kept, None)
             self._subteams[kept] = team
-            if purpose not in _OWN:
+            if purpose == _PRIVATE:
+                start.divided(team, start.OF_MESSAGES)
+            elif purpose not in _OWN:
                 start.divided(team)
         return self._subteams.get(kept)
 

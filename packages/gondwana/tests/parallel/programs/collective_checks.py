@@ -256,9 +256,11 @@ def check_a_nan_wins_everywhere():
             for kind in (float, np.float32):
                 mine = kind(values[r])
                 assert np.isnan(world.allreduce(mine, op))
-                assert r != 0 or np.isnan(world.reduce(mine, op))
+                at_root = world.reduce(mine, op)
+                assert r != 0 or np.isnan(at_root)
                 assert np.array_equal(world.scan(mine, op), oracle.reduce(values[: r + 1]), equal_nan=True)
-                assert r == 0 or np.array_equal(world.exscan(mine, op), oracle.reduce(values[:r]), equal_nan=True)
+                before = world.exscan(mine, op)
+                assert r == 0 or np.array_equal(before, oracle.reduce(values[:r]), equal_nan=True)
             assert np.isnan(gw.allreduce(world, values[r], op))
         for op in (gw.MAXLOC, gw.MINLOC):
             value, place = world.allreduce((values[r], r), op)
