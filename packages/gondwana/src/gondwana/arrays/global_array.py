@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from gondwana.arrays import array_reductions
 from gondwana.arrays.array import Array, MemoryOrder
 from gondwana.arrays.device_array import DeviceArray
-from gondwana.arrays.divided import Divided
+from gondwana.arrays.divided import Divided, start_copy
 from gondwana.arrays.layout import Layout
 from gondwana.arrays.reference import ArrayReference
 from gondwana.arrays.remote import RemoteArray
@@ -88,6 +90,7 @@ class GlobalArray(Divided):
             order=layout.order,
             grid=layout.grid,
             division=layout.division,
+            cuts=layout.cuts,
             **contents,
         )
         self._segment = Segment(team, _memory(layout, team.rank, dtype, kind).nbytes, kind)
@@ -225,6 +228,38 @@ class GlobalArray(Divided):
 
         return exchange(self, corners=corners, ready=ready)
 
+    def rebalance(self, weights: Sequence[npt.ArrayLike | None] | GlobalArray) -> GlobalArray:
+        """Return the array divided anew, so that the blocks have weights as equal as possible. Collective; blocks.
+
+        The grid of blocks stays, its cuts move: along each axis the largest weight of a block is the smallest that is
+        possible (see `Layout.balanced`). This array and its views stay as they are.
+
+        Args:
+            weights: for each axis the weight of each of its coordinates, 0 or more, the same on all ranks, or None for
+                an axis that stays as it is; or a global array of this shape with the weight of each cell, whose sums
+                along the other axes then count.
+
+        Returns:
+            An array with the elements of this one in its cells, and zeros in its ghosts.
+
+        Raises:
+            UsageError: the weights have another shape, are negative, or differ between the ranks; raised by every rank.
+
+        Example:
+            >>> import gondwana as gw
+            >>> T = gw.full((4 * gw.world.size, 4), 1.0)
+            >>> T.rebalance([range(4 * gw.world.size), None]).sum() == T.sum()
+            True
+        """
+        if isinstance(weights, GlobalArray):
+            if weights.shape != self.shape:
+                raise UsageError(f"rebalance by weights of shape {weights.shape}: the array has shape {self.shape}")
+            axes = range(self.ndim)
+            weights = [weights.sum(tuple(other for other in axes if other != axis)) for axis in axes]
+        moved_to = GlobalArray(self.layout.balanced(weights), self.dtype, self.team, self.kind)
+        start_copy(self, moved_to).wait()
+        return moved_to
+
     @overload
     def sum(self, axis: None = None) -> Number: ...
     @overload
@@ -337,7 +372,8 @@ class GlobalArray(Divided):
     def __repr__(self) -> str:
         return (
             f"GlobalArray({spelled(self.dtype)}, {self.domain!r}, grid={self.grid}, ghost={self.ghost}, "
-            f"periodic={self.periodic}, order={self.order!r}, kind={self.kind!r}, {self.team.name})"
+            f"periodic={self.periodic}, order={self.order!r}, kind={self.kind!r}, {self.team.name}"
+            + (f", cuts={self.layout.cuts})" if self.layout.cuts else ")")
         )
 
 
