@@ -32,7 +32,7 @@ from gondwana.transfer.box import contiguous_strides, moved
 from gondwana.transfer.plans.plan import Plan
 
 if TYPE_CHECKING:
-    from gondwana.arrays.ghost_exchange import Exchange
+    from gondwana.arrays.ghost_exchange import Accumulation, Exchange
 
 
 Axes: TypeAlias = int | tuple[int, ...]
@@ -96,6 +96,7 @@ class GlobalArray(Divided):
         self._segment = Segment(team, _memory(layout, team.rank, dtype, kind).nbytes, kind)
         self._blocks: dict[int, Array | RemoteArray] = {}
         self.plans: dict[tuple[Any, ...], Plan] = {}
+        self._accumulation: Accumulation | None = None
 
     @property
     def _array(self) -> GlobalArray:
@@ -228,6 +229,44 @@ class GlobalArray(Divided):
 
         return exchange(self, corners=corners, ready=ready)
 
+    def accumulate(self) -> Accumulation:
+        """Start to add the ghosts to the cells that they are copies of. Collective over team; does not wait.
+
+        It is the reverse of `exchange`. Kernels may add to ghosts what belongs to cells of the neighbours, such as the
+        charge of a particle near the end of a block; this sends it there, corners included. Between the call and
+        `wait()` of its result, this rank may read and write its own cells and must not write its ghosts. After `wait()`
+        the cells hold the sums and the ghosts are zero, ready for the next additions; `exchange()` fills them with the
+        sums.
+
+        The ghosts of several neighbours are added to a cell in the order in which their blocks lie around it, the first
+        axis first, whoever comes first. So equal cells and ghosts give equal bits, on one node and on several;
+        where sums are exact, as those of integers are, also on any number of ranks. Ghosts outside of a domain that is
+        not periodic belong to no cell and keep their values.
+
+        The first call for an array makes a plan (blocking).
+
+        Returns:
+            The accumulation under way: call its `wait()` before the next one of the same array.
+
+        Raises:
+            UsageError: the array has records, or lies in memory that neither the processor nor a GPU reaches; raised by
+                every rank.
+            RuntimeError: the last accumulation of this array was not waited for.
+
+        Example:
+            >>> import gondwana as gw
+            >>> T = gw.zeros(8, ghost=1, periodic=True)
+            >>> T.fill(1.0)
+            >>> T.accumulate().wait()
+            >>> T.sum() == 8 + 2 * gw.world.size
+            True
+        """
+        from gondwana.arrays.ghost_exchange import Accumulation
+
+        if self._accumulation is None:
+            self._accumulation = Accumulation(self)
+        return self._accumulation.start()
+
     def rebalance(self, weights: Sequence[npt.ArrayLike | None] | GlobalArray) -> GlobalArray:
         """Return the array divided anew, so that the blocks have weights as equal as possible. Collective; blocks.
 
@@ -346,6 +385,7 @@ class GlobalArray(Divided):
     def close(self) -> None:
         """Release the memory of this rank. Local; existing views stay valid."""
         self.plans.clear()
+        self._accumulation = None
         self._blocks.clear()
         self.__dict__.pop("local", None)
         self._segment.close()
