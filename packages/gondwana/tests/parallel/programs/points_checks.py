@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import runpy
+import shutil
+import tempfile
 import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from checks import raises, run_checks
@@ -19,6 +24,7 @@ import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.teams import world
 
+EXAMPLES = Path(__file__).parents[5] / "examples"
 ROUNDS = 4 if os.environ.get("FEWER_ROUNDS") else 10
 
 
@@ -216,6 +222,97 @@ def check_records_that_cannot_move():
     message = raises(UsageError, gw.migrate, whole, to, team=3)
     assert "migrate with team=3: give a team" in message, message
     assert len(gw.migrate(whole, to)) == (4 * world.size if world.rank == 0 else 0)
+
+
+def check_the_examples_are_as_short_as_they_look():
+    for name, most in (("particles.py", 60), ("shallow_water.py", 45)):
+        lines = [line for line in (EXAMPLES / name).read_text(encoding="utf-8").splitlines() if line.strip()]
+        assert len(lines) <= most, name
+
+
+def example(name: str, old: str, new: str) -> dict[str, Any]:
+    """The names of an example after its end, where some texts, divided by `|`, are replaced by others."""
+    source = (EXAMPLES / name).read_text(encoding="utf-8")
+    for text, other in zip(old.split("|"), new.split("|"), strict=True):
+        assert source.count(text) == 1, text
+        source = source.replace(text, other)
+    folder = world.bcast(tempfile.mkdtemp() if world.rank == 0 else None)
+    program = Path(folder) / name
+    if world.rank == 0:
+        program.write_text(source, encoding="utf-8")
+    world.barrier()
+    found = runpy.run_path(str(program))
+    world.barrier()
+    if world.rank == 0:
+        shutil.rmtree(folder)
+    return found
+
+
+def check_particles():
+    """The growth of the wave takes its time, and is the same if the first steps are."""
+    if world.size == 2:
+        found = example("particles.py", "1_000_000, 640,", "8_000, 420,")
+        growth = np.log(found["wave"][400] / found["wave"][300]) / (100 * found["DT"])
+        assert abs(growth / np.sqrt(1 / 8) - 1) < 2e-3, growth
+    else:
+        found = example("particles.py", "1_000_000, 640,|wave[400] / wave[300]", "8_000, 60,|wave[59] / wave[0]")
+    waves = two_beams(found, 60)
+    assert np.allclose(found["wave"][: len(waves)], waves, rtol=1e-9, atol=0)
+    assert world.allreduce(found["n"] + found["left"]) == 8_000
+
+
+def two_beams(given: dict[str, Any], steps: int) -> list[float]:
+    """The growing wave of the particles, by NumPy."""
+    nx, ny, n, dt = (given[name] for name in ("NX", "NY", "N", "DT"))
+    number = np.arange(n)
+    x = nx * (number // 2 + 0.5) / (n // 2)
+    x, y = x + 0.002 * np.sin(given["K"] * x), ny * (number // 2 * 0.618034 % 1)
+    u, v = np.where(number % 2, -given["SPEED"], given["SPEED"]), np.zeros(n)
+    wave = []
+    for _ in range(steps):
+        a, b = x.astype(int), y.astype(int)
+        f, g = x - a, y - b
+        nodes = [
+            ((a + i) % nx, (b + j) % ny, (f if i else 1 - f) * (g if j else 1 - g)) for i in (0, 1) for j in (0, 1)
+        ]
+        rho = np.zeros((nx, ny))
+        for i, j, weight in nodes:
+            np.subtract.at(rho, (i, j), weight)
+        modes = np.fft.rfft2(rho) * (nx * ny / n)
+        wave.append(2 * abs(modes[1, 0]) / (nx * ny))
+        ex, ey = (np.fft.irfft2(-1j * k / given["K2"] * modes, (nx, ny)) for k in (given["KX"], given["KY"]))
+        u = u - dt * sum(weight * ex[i, j] for i, j, weight in nodes)
+        v = v - dt * sum(weight * ey[i, j] for i, j, weight in nodes)
+        x, y = (x + dt * u) % nx, (y + dt * v) % ny
+    return wave
+
+
+def check_shallow_water():
+    found = example("shallow_water.py", "240, 160, 900,", "83, 81, 50,")
+    h, u, v = basin(found)
+    for name, expected in (("h", h), ("u", u), ("v", v)):
+        assert np.allclose(found[name].to_numpy(), expected, rtol=1e-12, atol=1e-14), name
+    assert abs(found["change"]) < 1e-15, found["change"]
+
+
+def basin(given: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Height and velocities of the shallow water, by NumPy."""
+    nx, ny, dt, turn = (given[name] for name in ("NX", "NY", "DT", "F"))
+    x, y = np.meshgrid(np.arange(nx), np.arange(ny), indexing="ij")
+    h, u, v = (
+        1 + 0.2 * np.exp(-((x - 80.0) ** 2 + (y - 80.0) ** 2) / 200),
+        np.zeros((nx + 1, ny)),
+        np.zeros((nx, ny + 1)),
+    )
+    for _ in range(given["STEPS"]):
+        across = 0.25 * (v[1:, :-1] + v[1:, 1:] + v[:-1, :-1] + v[:-1, 1:])
+        u[1:-1] += dt * (turn * across - (h[1:] - h[:-1]))
+        across = 0.25 * (u[:-1, 1:] + u[1:, 1:] + u[:-1, :-1] + u[1:, :-1])
+        v[:, 1:-1] -= dt * (turn * across + (h[:, 1:] - h[:, :-1]))
+        fx, fy = np.zeros_like(u), np.zeros_like(v)
+        fx[1:-1], fy[:, 1:-1] = u[1:-1] * (h[:-1] + h[1:]), v[:, 1:-1] * (h[:, :-1] + h[:, 1:])
+        h = h - 0.5 * dt * (fx[1:] - fx[:-1] + fy[:, 1:] - fy[:, :-1])
+    return h, u, v
 
 
 if __name__ == "__main__":
