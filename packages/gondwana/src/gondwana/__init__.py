@@ -144,6 +144,7 @@ if _TYPE_CHECKING:
     from gondwana.teams.team import Team as Team
     from gondwana.testing.fake_device import fake_device as fake_device
     from gondwana.transfer.box import strided as strided
+    from gondwana.transfer.collectives.migration import migrate as migrate
     from gondwana.transfer.collectives.verbs import allreduce as allreduce, barrier as barrier, bcast as bcast
     from gondwana.transfer.completion import AccessRegion as AccessRegion, Transfer as Transfer
     from gondwana.transfer.messages.verbs import (
@@ -230,6 +231,7 @@ __getattr__, __dir__ = _later.later(
         "gondwana.teams.team": "Team",
         "gondwana.testing.fake_device": "fake_device",
         "gondwana.transfer.box": "strided",
+        "gondwana.transfer.collectives.migration": "migrate",
         "gondwana.transfer.collectives.verbs": "allreduce barrier bcast",
         "gondwana.transfer.completion": "AccessRegion Transfer",
         "gondwana.transfer.runs": "indexed",

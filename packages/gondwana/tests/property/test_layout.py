@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +65,9 @@ def test_blocks_partition_the_domain(layout: Layout) -> None:
         held = layout.held(rank)
         assert held == (layout.owned(rank) if layout.owned(rank).is_empty else layout.owned(rank).accrete(layout.ghost))
     sizes = {n for block in blocks for n in block.shape[:1]} if layout.domain.ndim == 1 else set()
+    if sizes and layout.cuts is not None:
+        assert (tuple(block.shape[0] for block in blocks),) == layout.cuts
+        sizes = set()
     if sizes and layout.division == "balanced":
         assert max(sizes) - min(sizes) <= 1
     if sizes and layout.division == "ceil":
@@ -173,14 +178,106 @@ def test_grids_that_one_would_choose(shape: Any, count: int, order: Any, expecte
 
 @given(gs.layouts())
 def test_every_cell_has_the_owner_that_the_layout_names(layout: Layout) -> None:
-    assert all(layout.owner(p) == owner(layout, p) for p in layout.domain)
-    with pytest.raises(UsageError, match="is not in"):
-        layout.owner(layout.domain.hi)
+    points = list(layout.domain)
+    expected = [owner(layout, p) for p in points]
+    assert [layout.owner(p) for p in points] == expected
+    many = np.array(points)
+    for form in (many, np.asfortranarray(many), many.reshape(1, *many.shape), tuple(many.T.astype(np.int16))):
+        found = layout.owner(form)
+        assert found.dtype == np.int32
+        assert found.ravel().tolist() == expected
+
+
+@given(gs.layouts(), st.data())
+def test_points_outside_of_the_domain(layout: Layout, data: st.DataObject) -> None:
+    """Around the periodic axes they are cells; along the others they are refused, the first one by its name."""
+    lo, hi = layout.domain.lo, layout.domain.hi
+    point = Point(data.draw(st.integers(a - 9, b + 9)) for a, b in zip(lo, hi, strict=True))
+    cell, many = home(layout, point), np.array([lo, point, lo])
+    if cell is not None:
+        assert layout.owner(point) == owner(layout, cell) == layout.owner(many)[1]
+    else:
+        with pytest.raises(UsageError, match=re.escape(f"{point!r} is not in {layout.domain!r}")):
+            layout.owner(point)
+        with pytest.raises(UsageError, match=re.escape(f"{point!r}, point 1 of 3, is not in {layout.domain!r}")):
+            layout.owner(many)
+
+
+def test_owners_along_an_axis_that_is_too_long_for_a_table() -> None:
+    layout = Layout.divide(10**12, 7)
+    ends = np.array([layout.owned(rank).hi[0] for rank in range(7)])
+    assert layout.owner(np.concatenate([ends - 1, ends[:-1]])[:, None]).tolist() == [*range(7), *range(1, 7)]
+
+
+@pytest.mark.parametrize("points", [np.zeros((3, 2)), np.zeros((2, 3), int), (np.zeros(2, int), np.zeros(3, int))])
+def test_what_are_no_points_is_refused(points: Any) -> None:
+    with pytest.raises(UsageError, match="an ndarray whose last axis has 2 coordinates or a tuple of 2"):
+        Layout.divide((4, 4), 2).owner(points)
+
+
+@given(gs.layouts(), st.data())
+def test_faces_belong_to_the_owners_of_the_cells_behind_them(layout: Layout, data: st.DataObject) -> None:
+    axes = data.draw(st.lists(st.integers(0, layout.domain.ndim - 1), unique=True))
+    faces = layout.staggered(*axes)
+    last = [axis for axis in axes if not layout.periodic[axis]]
+    assert faces.domain.shape == tuple(n + (axis in last) for axis, n in enumerate(layout.domain.shape))
+    for p in faces.domain:
+        behind = Point(min(x, end - 1) for x, end in zip(p, layout.domain.hi, strict=True))
+        assert owner(faces, p) == faces.owner(p) == owner(layout, behind)
+    for name in ("grid", "ghost", "periodic", "order", "division"):
+        assert getattr(faces, name) == getattr(layout, name)
+
+
+def test_staggering_one_axis_after_the_other() -> None:
+    cells = Layout.divide((6, 4, 2), 6, cuts=((6, 0), None, None))
+    assert cells.staggered(0).staggered(2) == cells.staggered(2, 0)
+    assert cells.staggered(0).cuts == ((7, 0), None, None)
+    for axes in ((0, 0), (3,), (-1,)):
+        with pytest.raises(UsageError, match="give axes from 0 to 2, each once"):
+            cells.staggered(*axes)
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 5), st.sampled_from([0.1, 0.3, 7.5])), min_size=1, max_size=8), st.integers(1, 5)
+)
+def test_the_heaviest_block_is_as_light_as_possible(weights: list[float], parts: int) -> None:
+    (widths,) = Layout.divide(len(weights), parts).balanced([weights]).cuts or ()
+    assert widths is not None
+    assert sum(widths) == len(weights)
+
+    def heaviest(cut: Sequence[int]) -> float:
+        return max(sum(weights[a:b]) for a, b in itertools.pairwise(cut))
+
+    inside = itertools.combinations_with_replacement(range(len(weights) + 1), parts - 1)
+    least = min(heaviest([0, *cut, len(weights)]) for cut in inside)
+    assert heaviest([0, *itertools.accumulate(widths)]) == pytest.approx(least, rel=1e-12)
+
+
+def test_equal_weights_leave_no_block_empty() -> None:
+    for n, parts in ((10, 4), (7, 7), (9, 2), (64, 6)):
+        for weight in (0, 1):
+            (widths,) = Layout.divide(n, parts).balanced([np.full(n, weight)]).cuts or ()
+            assert sorted({*(widths or ()), n // parts})[-1] == -(-n // parts)
+            assert min(widths or ()) > 0
+
+
+def test_axes_without_weights_stay_as_they_are() -> None:
+    layout = Layout.divide((6, 8), 4, cuts=((5, 1), None))
+    assert layout.balanced([None, [1] * 4 + [0] * 4]).cuts == ((5, 1), (2, 6))
+    assert Layout.divide((6, 8), 4).balanced([None, None]) == Layout.divide((6, 8), 4)
+
+
+@pytest.mark.parametrize(
+    "weights", [[], [1, 2], np.ones(3), [[1, 2]], [[1, -1, 1]], [[1, math.nan, 1]], [[1e308] * 3], [["a"] * 3]]
+)
+def test_what_are_no_weights_is_refused(weights: Any) -> None:
+    with pytest.raises(UsageError, match=r"balanced got weights|weights of axis 0|weights of the coordinates"):
+        Layout.divide(3, 2).balanced(weights)
 
 
 @given(gs.layouts())
 def test_dividing_with_all_options_gives_the_layout_again(layout: Layout) -> None:
-    options = {name: getattr(layout, name) for name in ("ghost", "periodic", "grid", "order", "division")}
+    options = {name: getattr(layout, name) for name in ("ghost", "periodic", "grid", "cuts", "order", "division")}
     assert Layout.divide(layout.domain, len(ranks(layout)), **options) == layout
 
 
@@ -199,6 +296,15 @@ def test_dividing_takes_shapes_and_one_option_for_all_axes() -> None:
         ({"ghost": -1}, "ghost=-1"),
         ({"ghost": (1, 1)}, "each of the 1 axes"),
         ({"periodic": 1}, "periodic=1"),
+        ({"cuts": 4}, "cuts=4: give for each of the 1 axes"),
+        ({"cuts": ((5, 5), (1,))}, "give for each of the 1 axes"),
+        ({"cuts": ((),)}, "give for each of the 1 axes"),
+        ({"cuts": ((5, 5, 0, 1),)}, "axis 0 add up to 11: give widths of 0 or more that add up to its extent, 10"),
+        ({"cuts": ((-1, 11, 0, 0),)}, "widths of 0 or more"),
+        ({"cuts": ((2.5, 2.5, 2.5, 2.5),)}, "give one int"),
+        ({"cuts": ((4, 3, 3),)}, "cuts with 3 blocks for 4 ranks"),
+        ({"domain": (10, 9), "cuts": ((4, 3, 3), None)}, "cuts with 3 x any blocks for 4 ranks"),
+        ({"domain": (10, 9), "cuts": ((5, 5), None), "grid": (4, 1)}, "as many widths as blocks"),
         ({"order": "A"}, "order='A'"),
         ({"division": "even"}, "division='even': legal are"),
     ],

@@ -26,7 +26,7 @@ from gondwana.teams import Team, world
 
 P = ParamSpec("P")
 
-_UNSAID = {"ghost": 0, "periodic": False, "grid": None, "order": "C"}
+_UNSAID = {"ghost": 0, "periodic": False, "grid": None, "cuts": None, "order": "C"}
 """Default values of the arguments that divide a domain."""
 
 
@@ -54,7 +54,7 @@ def _layout(domain: RectDomain | PointLike | Layout, team: Team, **how: Any) -> 
     if not isinstance(domain, Layout):
         return Layout.divide(domain, team.size, **how)
     if how != _UNSAID:
-        raise UsageError("a layout says ghost, periodic, grid and order: leave them out, or give a domain")
+        raise UsageError("a layout says ghost, periodic, grid and order, and cuts: leave them out, or give a domain")
     if math.prod(domain.grid) != team.size:
         raise UsageError(f"the layout has {math.prod(domain.grid)} blocks and the team has {team.size} ranks")
     return domain
@@ -68,6 +68,7 @@ def empty(
     ghost: int | Sequence[int] = 0,
     periodic: bool | Sequence[bool] = False,
     grid: Sequence[int] | None = None,
+    cuts: Sequence[Sequence[int] | None] | None = None,
     order: MemoryOrder = "C",
     kind: MemoryKind = host,
     team: Team = world,
@@ -76,13 +77,15 @@ def empty(
 
     Args:
         domain: all cells: a dense RectDomain, or a shape (from the origin); or a `gw.Layout` for the ranks of the team,
-            which replaces the next four arguments, too.
+            which replaces ghost, periodic, grid, cuts and order, too.
         dtype: type of an element: numeric, native; or a structured dtype of NumPy, or a class of named tuples, for
             records of such numbers in host memory.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
         grid: blocks along each axis, their product the number of ranks; default: the grid that moves least, the
             contiguous axis cut last.
+        cuts: for each axis the widths of its blocks, which add up to its extent, 0 allowed; None for an axis that is
+            cut as evenly as possible.
         order: "C" (last axis contiguous) or "F" (first axis contiguous).
         kind: memory of this rank's block; may differ from rank to rank.
         team: the ranks that share it.
@@ -99,7 +102,7 @@ def empty(
         >>> T.ghost, T.domain.size
         ((1, 1, 1), 4096)
     """
-    layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, order=order)
+    layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
     return GlobalArray(layout, _element(dtype, kind), team, kind)
 
 
@@ -111,6 +114,7 @@ def zeros(
     ghost: int | Sequence[int] = 0,
     periodic: bool | Sequence[bool] = False,
     grid: Sequence[int] | None = None,
+    cuts: Sequence[Sequence[int] | None] | None = None,
     order: MemoryOrder = "C",
     kind: MemoryKind = host,
     team: Team = world,
@@ -121,7 +125,7 @@ def zeros(
     uses it first. If several ranks share a node, the first use of a large block allocates all of its memory at once, in
     huge pages.
     """
-    return empty(domain, dtype, ghost=ghost, periodic=periodic, grid=grid, order=order, kind=kind, team=team)
+    return empty(domain, dtype, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order, kind=kind, team=team)
 
 
 @_with_advice
@@ -132,12 +136,15 @@ def ones(
     ghost: int | Sequence[int] = 0,
     periodic: bool | Sequence[bool] = False,
     grid: Sequence[int] | None = None,
+    cuts: Sequence[Sequence[int] | None] | None = None,
     order: MemoryOrder = "C",
     kind: MemoryKind = host,
     team: Team = world,
 ) -> GlobalArray:
     """Return a global array of ones, ghosts too. Collective over team; blocks. Arguments as for `empty`."""
-    return full(domain, 1, dtype, ghost=ghost, periodic=periodic, grid=grid, order=order, kind=kind, team=team)
+    return full(
+        domain, 1, dtype, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order, kind=kind, team=team
+    )
 
 
 @_with_advice
@@ -149,6 +156,7 @@ def full(
     ghost: int | Sequence[int] = 0,
     periodic: bool | Sequence[bool] = False,
     grid: Sequence[int] | None = None,
+    cuts: Sequence[Sequence[int] | None] | None = None,
     order: MemoryOrder = "C",
     kind: MemoryKind = host,
     team: Team = world,
@@ -162,11 +170,12 @@ def full(
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
         grid: blocks along each axis.
+        cuts: widths of the blocks along each axis.
         order: "C" or "F".
         kind: memory of this rank's block.
         team: the ranks that share it.
     """
-    layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, order=order)
+    layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
     return _filled(layout, value, dtype, team, kind)
 
 
@@ -235,6 +244,7 @@ def from_numpy(
     ghost: int | Sequence[int] = 0,
     periodic: bool | Sequence[bool] = False,
     grid: Sequence[int] | None = None,
+    cuts: Sequence[Sequence[int] | None] | None = None,
     order: MemoryOrder = "C",
     kind: MemoryKind = host,
     team: Team = world,
@@ -248,6 +258,7 @@ def from_numpy(
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
         grid: blocks along each axis.
+        cuts: widths of the blocks along each axis.
         order: "C" or "F".
         kind: memory of this rank's block.
         team: the ranks that share it.
@@ -262,7 +273,7 @@ def from_numpy(
         [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     """
     source = Array(data, domain)
-    layout = _layout(source.domain, team, ghost=ghost, periodic=periodic, grid=grid, order=order)
+    layout = _layout(source.domain, team, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
     element = _element(source.dtype, kind)
     array = GlobalArray(
         layout, element, team, kind, **({"data": _Fingerprint(source.numpy())} if team.size > 1 else {})
@@ -357,6 +368,7 @@ def from_function(
     ghost: int | Sequence[int] = 0,
     periodic: bool | Sequence[bool] = False,
     grid: Sequence[int] | None = None,
+    cuts: Sequence[Sequence[int] | None] | None = None,
     order: MemoryOrder = "C",
     kind: MemoryKind = host,
     team: Team = world,
@@ -375,6 +387,7 @@ def from_function(
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
         grid: blocks along each axis.
+        cuts: widths of the blocks along each axis.
         order: "C" or "F".
         kind: memory of this rank's block.
         team: the ranks that share it.
@@ -390,7 +403,7 @@ def from_function(
     """
     if not callable(function):
         raise UsageError(f"from_function of {function!r}: give a function of the coordinates, one array for each axis")
-    layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, order=order)
+    layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
     owned = layout.owned(team.rank)
     values = np.asarray(function(*_coordinates(owned)))
     element = _element(values.dtype if dtype is None else dtype, kind)

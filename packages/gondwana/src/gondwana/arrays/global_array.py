@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from gondwana.arrays import array_reductions
 from gondwana.arrays.array import Array, MemoryOrder
 from gondwana.arrays.device_array import DeviceArray
-from gondwana.arrays.divided import Divided
+from gondwana.arrays.divided import Divided, start_copy
 from gondwana.arrays.layout import Layout
 from gondwana.arrays.reference import ArrayReference
 from gondwana.arrays.remote import RemoteArray
@@ -30,7 +32,7 @@ from gondwana.transfer.box import contiguous_strides, moved
 from gondwana.transfer.plans.plan import Plan
 
 if TYPE_CHECKING:
-    from gondwana.arrays.ghost_exchange import Exchange
+    from gondwana.arrays.ghost_exchange import Accumulation, Exchange
 
 
 Axes: TypeAlias = int | tuple[int, ...]
@@ -88,11 +90,13 @@ class GlobalArray(Divided):
             order=layout.order,
             grid=layout.grid,
             division=layout.division,
+            cuts=layout.cuts,
             **contents,
         )
         self._segment = Segment(team, _memory(layout, team.rank, dtype, kind).nbytes, kind)
         self._blocks: dict[int, Array | RemoteArray] = {}
         self.plans: dict[tuple[Any, ...], Plan] = {}
+        self._accumulation: Accumulation | None = None
 
     @property
     def _array(self) -> GlobalArray:
@@ -225,6 +229,76 @@ class GlobalArray(Divided):
 
         return exchange(self, corners=corners, ready=ready)
 
+    def accumulate(self) -> Accumulation:
+        """Start to add the ghosts to the cells that they are copies of. Collective over team; does not wait.
+
+        It is the reverse of `exchange`. Kernels may add to ghosts what belongs to cells of the neighbours, such as the
+        charge of a particle near the end of a block; this sends it there, corners included. Between the call and
+        `wait()` of its result, this rank may read and write its own cells and must not write its ghosts. After `wait()`
+        the cells hold the sums and the ghosts are zero, ready for the next additions; `exchange()` fills them with the
+        sums.
+
+        The ghosts of several neighbours are added to a cell in the order in which their blocks lie around it, the first
+        axis first, whoever comes first. So equal cells and ghosts give equal bits, on one node and on several;
+        where sums are exact, as those of integers are, also on any number of ranks. Ghosts outside of a domain that is
+        not periodic belong to no cell and keep their values.
+
+        The first call for an array makes a plan (blocking).
+
+        Returns:
+            The accumulation under way: call its `wait()` before the next one of the same array.
+
+        Raises:
+            UsageError: the array has records, or lies in memory that neither the processor nor a GPU reaches; raised by
+                every rank.
+            RuntimeError: the last accumulation of this array was not waited for.
+
+        Example:
+            >>> import gondwana as gw
+            >>> T = gw.zeros(8, ghost=1, periodic=True)
+            >>> T.fill(1.0)
+            >>> T.accumulate().wait()
+            >>> T.sum() == 8 + 2 * gw.world.size
+            True
+        """
+        from gondwana.arrays.ghost_exchange import Accumulation
+
+        if self._accumulation is None:
+            self._accumulation = Accumulation(self)
+        return self._accumulation.start()
+
+    def rebalance(self, weights: Sequence[npt.ArrayLike | None] | GlobalArray) -> GlobalArray:
+        """Return the array divided anew, so that the blocks have weights as equal as possible. Collective; blocks.
+
+        The grid of blocks stays, its cuts move: along each axis the largest weight of a block is the smallest that is
+        possible (see `Layout.balanced`). This array and its views stay as they are.
+
+        Args:
+            weights: for each axis the weight of each of its coordinates, 0 or more, the same on all ranks, or None for
+                an axis that stays as it is; or a global array of this shape with the weight of each cell, whose sums
+                along the other axes then count.
+
+        Returns:
+            An array with the elements of this one in its cells, and zeros in its ghosts.
+
+        Raises:
+            UsageError: the weights have another shape, are negative, or differ between the ranks; raised by every rank.
+
+        Example:
+            >>> import gondwana as gw
+            >>> T = gw.full((4 * gw.world.size, 4), 1.0)
+            >>> T.rebalance([range(4 * gw.world.size), None]).sum() == T.sum()
+            True
+        """
+        if isinstance(weights, GlobalArray):
+            if weights.shape != self.shape:
+                raise UsageError(f"rebalance by weights of shape {weights.shape}: the array has shape {self.shape}")
+            axes = range(self.ndim)
+            weights = [weights.sum(tuple(other for other in axes if other != axis)) for axis in axes]
+        moved_to = GlobalArray(self.layout.balanced(weights), self.dtype, self.team, self.kind)
+        start_copy(self, moved_to).wait()
+        return moved_to
+
     @overload
     def sum(self, axis: None = None) -> Number: ...
     @overload
@@ -311,6 +385,7 @@ class GlobalArray(Divided):
     def close(self) -> None:
         """Release the memory of this rank. Local; existing views stay valid."""
         self.plans.clear()
+        self._accumulation = None
         self._blocks.clear()
         self.__dict__.pop("local", None)
         self._segment.close()
@@ -337,7 +412,8 @@ class GlobalArray(Divided):
     def __repr__(self) -> str:
         return (
             f"GlobalArray({spelled(self.dtype)}, {self.domain!r}, grid={self.grid}, ghost={self.ghost}, "
-            f"periodic={self.periodic}, order={self.order!r}, kind={self.kind!r}, {self.team.name})"
+            f"periodic={self.periodic}, order={self.order!r}, kind={self.kind!r}, {self.team.name}"
+            + (f", cuts={self.layout.cuts})" if self.layout.cuts else ")")
         )
 
 

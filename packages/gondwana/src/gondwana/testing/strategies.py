@@ -109,7 +109,15 @@ def layouts(draw: st.DrawFn, ndim: int | None = None, ranks: int | None = None) 
     ndim = draw(dimensions()) if ndim is None else ndim
     domain, grid, ghost = draw(boxes(ndim)), draw(grids(ndim, ranks)), draw(ghosts(ndim))
     periodic, division = draw(st.tuples(*[st.booleans()] * ndim)), draw(st.sampled_from(get_args(Division)))
-    return Layout(domain, grid, ghost, periodic, draw(orders()), division)
+    cuts = tuple(draw(_widths(length, parts)) for length, parts in zip(domain.shape, grid, strict=True))
+    return Layout(domain, grid, ghost, periodic, draw(orders()), division, cuts if any(cuts) else None)
+
+
+def _widths(length: int, parts: int) -> st.SearchStrategy[tuple[int, ...] | None]:
+    """Widths of so many blocks along an axis, often 0; None most of the time."""
+    bounds = st.lists(st.integers(0, length), min_size=parts - 1, max_size=parts - 1).map(sorted)
+    given = bounds.map(lambda cut: tuple(end - begin for begin, end in zip([0, *cut], [*cut, length], strict=True)))
+    return st.one_of(st.none(), st.none(), given)
 
 
 def _of_dimension(ndim: int, *values: int) -> int:

@@ -6,6 +6,7 @@ from gondwana.runtime import later as _later
 
 if _TYPE_CHECKING:
     from gondwana.transfer.box import StridedBox as StridedBox, strided as strided
+    from gondwana.transfer.collectives.migration import migrate as migrate
     from gondwana.transfer.collectives.verbs import allreduce as allreduce, barrier as barrier, bcast as bcast
     from gondwana.transfer.completion import AccessRegion as AccessRegion, Transfer as Transfer
     from gondwana.transfer.messages.verbs import (
@@ -25,6 +26,7 @@ __getattr__, __dir__ = _later.later(
     __name__,
     {
         "gondwana.transfer.box": "StridedBox strided",
+        "gondwana.transfer.collectives.migration": "migrate",
         "gondwana.transfer.collectives.verbs": "allreduce barrier bcast",
         "gondwana.transfer.completion": "AccessRegion Transfer",
         "gondwana.transfer.runs": "indexed",

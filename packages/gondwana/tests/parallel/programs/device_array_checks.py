@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from checks import raises, run_checks
 from exchange_checks import STALE, expected, grids, whole_data, window
+from points_checks import accumulated, block_data, places
 
 import gondwana as gw
 from gondwana.errors import UsageError
@@ -396,6 +397,22 @@ def check_copies_between_divisions_and_memories():
     assert T[2, 3] == 11.0
     assert T.plane(0, 1, root=None).tolist() == [5.0] * 4
     world.barrier()
+
+
+def check_ghosts_are_added_to_their_owners():
+    """On devices, and between ranks of which some have their blocks in host memory."""
+    rng = np.random.default_rng([world.size, 3])
+    memories = gw.cuda(), gw.host if world.rank == 0 else gw.cuda()
+    for key, kind in enumerate(memories):
+        T = random_array(rng, 2, "float64", kind=kind, ghost=(1, 2), order="C")
+        for number in range(2):
+            data = block_data(T, world.rank, 10 * key + number)
+            T.block(world.rank).copy_from(gw.Array(data, T.layout.held(world.rank)))
+            T.accumulate().wait()
+            assert np.array_equal(T.to_numpy(), accumulated(T, 10 * key + number)), T
+            ghosts, _ = places(T, world.rank)
+            ghosts[tuple(slice(a, a + n) for a, n in zip(T.ghost, T.owned.shape, strict=True))] = False
+            assert not cells(T)[ghosts].any(), T
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from checks import raises, run_checks
-from exchange_checks import DTYPES, grids
+from exchange_checks import DTYPES, expected, grids, random_cuts
 
 import gondwana as gw
 from gondwana.errors import UsageError
@@ -31,12 +31,14 @@ def array_of(
 ) -> gw.GlobalArray:
     """An array of any layout, the same on all ranks by the same random numbers; all of its memory has one value."""
     choices = grids(team.size, len(shape))
+    grid = choices[int(rng.integers(len(choices)))]
     base = rng.integers(-6, 7, len(shape))
     made = gw.zeros(
         gw.RectDomain(tuple(base), tuple(base + shape)),
         dtype,
         ghost=rng.integers(0, 3, len(shape)).tolist(),
-        grid=choices[int(rng.integers(len(choices)))],
+        grid=grid,
+        cuts=random_cuts(rng, shape, grid),
         order="CF"[int(rng.integers(2))],
         team=team,
         **options,
@@ -97,6 +99,49 @@ def check_any_view_to_any_view():
         left = np.zeros(shape, dtype)
         left[theirs] = wanted.transpose(np.argsort(axes))
         assert np.array_equal(A.to_numpy(), left)
+
+
+def check_rebalancing():
+    rng = np.random.default_rng(11)
+    for key in range(ROUNDS):
+        shape = tuple(map(int, rng.integers(1, 12, int(rng.integers(1, 4)))))
+        A = array_of(rng, shape, str(rng.choice(DTYPES)))
+        whole = numbers(shape, A.dtype.name, key)
+        set_cells(A, whole)
+        weights = rng.integers(0, 4, shape).astype(float)
+        sums = [weights.sum(tuple(other for other in range(len(shape)) if other != axis)) for axis in range(len(shape))]
+        W = array_of(rng, shape, "float64")
+        set_cells(W, weights)
+        for given in (sums, W):
+            B = A.rebalance(given)
+            assert B.layout == A.layout.balanced(sums)
+            assert np.array_equal(B.to_numpy(), whole)
+        assert np.array_equal(A.to_numpy(), whole)
+        assert (B.layout.grid, B.ghost, B.order, B.domain) == (A.layout.grid, A.ghost, A.order, A.domain)
+    assert "cuts" in repr(B)
+    message = raises(UsageError, A.rebalance, array_of(rng, (13, 13), "float64"))
+    assert "rebalance by weights of shape (13, 13)" in message, message
+    if world.size > 1:
+        T = gw.zeros(8, grid=(world.size,))
+        message = raises(UsageError, T.rebalance, [np.arange(8) if world.rank == 1 else np.arange(8)[::-1]])
+        assert "make different global arrays: cuts is" in message, message
+
+
+def check_faces_share_an_exchange_with_their_cells():
+    rng = np.random.default_rng(13)
+    for key in range(ROUNDS):
+        cells = array_of(rng, tuple(map(int, rng.integers(2, 9, 2))), "float64", periodic=bool(key % 2))
+        arrays = [cells, *(gw.zeros(cells.layout.staggered(*axes)) for axes in ((0,), (1,), (0, 1)))]
+        wholes = [numbers(array.shape, "float64", key + number) for number, array in enumerate(arrays)]
+        before = []
+        for array, whole in zip(arrays, wholes, strict=True):
+            array.fill(-1.0)
+            before.append(array.local.numpy().copy())
+            set_cells(array, whole)
+        gw.exchange(*arrays, corners=True).wait()
+        for array, whole, stale in zip(arrays, wholes, before, strict=True):
+            assert np.array_equal(array.local.numpy(), expected(array, whole, stale, True)), array
+            assert np.array_equal(array.to_numpy(), whole)
 
 
 def check_ghosts_are_left_alone():

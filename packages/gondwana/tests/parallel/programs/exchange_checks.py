@@ -29,6 +29,12 @@ def grids(ranks: int, ndim: int) -> list[tuple[int, ...]]:
     return [grid for grid in itertools.product(range(1, ranks + 1), repeat=ndim) if math.prod(grid) == ranks]
 
 
+def random_cuts(rng: np.random.Generator, shape: Any, grid: tuple[int, ...]) -> list[list[int] | None]:
+    """Widths of the blocks along some of the axes, often 0."""
+    bounds = [[0, *sorted(rng.integers(0, n + 1, parts - 1)), n] for n, parts in zip(shape, grid, strict=True)]
+    return [np.diff(bound).tolist() if rng.integers(2) else None for bound in bounds]
+
+
 def random_array(rng: np.random.Generator, ndim: int | None = None) -> gw.GlobalArray:
     """An array whose layout is the same on all ranks, by the same random numbers."""
     ndim = int(rng.integers(1, 4)) if ndim is None else ndim
@@ -36,12 +42,14 @@ def random_array(rng: np.random.Generator, ndim: int | None = None) -> gw.Global
     shape = rng.integers(1, (20, 11, 8)[ndim - 1], ndim)
     box = gw.RectDomain(tuple(base), tuple(base + shape))
     choices = grids(world.size, ndim)
+    grid = choices[int(rng.integers(len(choices)))]
     return gw.zeros(
         box,
         str(rng.choice(DTYPES)),
         ghost=rng.integers(0, 4, ndim).tolist(),
         periodic=[bool(flag) for flag in rng.integers(0, 2, ndim)],
-        grid=choices[int(rng.integers(len(choices)))],
+        grid=grid,
+        cuts=random_cuts(rng, shape, grid),
         order="CF"[int(rng.integers(2))],
     )
 

@@ -12,6 +12,7 @@ import device_atomic_checks
 import device_collective_checks
 import divided_checks
 import plan_checks
+import points_checks
 import pool_checks
 import remote_channel_checks
 import remote_task_checks
@@ -103,6 +104,12 @@ OF_SIGNALS = (
     "check_segments_with_copies_on_the_way_come_and_go",
 )
 """The same of copies that raise signals."""
+OF_POINTS = (
+    "check_ghosts_of_random_layouts_are_added_to_their_owners",
+    "check_records_move_to_their_owners",
+    "check_shallow_water",
+)
+"""The same of ghosts that are added to their owners, and of records that move to theirs."""
 OF_MESSAGES = (
     "check_flood_from_compiled_code",
     "check_payloads_from_compiled_code",
@@ -146,6 +153,7 @@ if __name__ == "__main__":
         (copy_checks, OF_COPIES),
         (plan_checks, OF_PLANS),
         (divided_checks, OF_DIVIDED),
+        (points_checks, OF_POINTS),
         (synchronisation_checks, OF_SIGNALS),
         (team_checks, OF_TEAMS),
         (active_message_checks, OF_MESSAGES),

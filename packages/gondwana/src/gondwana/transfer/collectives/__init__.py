@@ -1,1 +1,4 @@
-"""`gw.barrier`, `gw.bcast` and `gw.allreduce`: through the memory that the ranks of a node share, or through MPI."""
+"""`gw.barrier`, `gw.bcast` and `gw.allreduce`: through the memory that the ranks of a node share, or through MPI.
+
+`gw.migrate`: records to their owners.
+"""

@@ -58,7 +58,7 @@ class Copies(NamedTuple):
         outgoing: pairs whose source this rank owns, by the rank that owns the target; it may be this one.
         incoming: pairs whose target this rank owns, by the other rank that owns the source, in the order of its
             `outgoing`.
-        what: what messages call the plan: "plan" or "exchange".
+        what: what messages call the plan: "plan", "exchange" or "accumulation".
         ready: whether a destination may be overwritten before its owner starts the round: see `exchange`.
     """
 

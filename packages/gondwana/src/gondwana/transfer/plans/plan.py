@@ -47,7 +47,7 @@ class Plan(ABC):
             RuntimeError: the last round was not waited for.
         """
         if self._pending:
-            call = "exchange" if self._what == "exchange" else "start"
+            call = {"exchange": "exchange", "accumulation": "accumulate"}.get(self._what, "start")
             raise RuntimeError(
                 f"this {self._what} is still under way: call wait() on what {call}() returned before the next {call}"
             )
