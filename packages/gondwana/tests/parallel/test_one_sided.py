@@ -1,4 +1,4 @@
-"""Memory of other ranks, in Python and in compiled code: the checks of nine programs, every check a test of its own.
+"""Memory of other ranks, in Python and in compiled code: the checks of ten programs, every check a test of its own.
 
 They share a job for each setting, as most of what a job costs is the start of its ranks. GONDWANA_RANKS_PER_NODE lets
 ranks of one machine take each other to be on several nodes, so that messages are tested, too.
@@ -54,7 +54,7 @@ def test_compiled_rma(program: str, name: str) -> None:
 @pytest.mark.ranks(2, ranks_per_node=1, timeout=TIMEOUT)
 @TWO_PER_NODE
 @UNEVEN_NODES
-@checks.checks("exchange_checks")
+@checks.checks("exchange_checks", "wall_checks")
 def test_global_arrays(program: str, name: str) -> None:
     checks.run(program, name)
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from gondwana.arrays.divided import forget
 from gondwana.arrays.global_array import GlobalArray
+from gondwana.arrays.walls.conditions import check_time, conditions
 from gondwana.errors import UsageError
 from gondwana.transfer.plans.create import plan_in
 from gondwana.transfer.plans.pairs import Copies, Pair
@@ -52,7 +53,7 @@ def _between(arrays: tuple[GlobalArray, ...], corners: bool, owner: int, holder:
     ]
 
 
-def exchange(*arrays: GlobalArray, corners: bool = False, ready: bool = False) -> Exchange:
+def exchange(*arrays: GlobalArray, corners: bool = False, ready: bool = False, time: float | None = None) -> Exchange:
     """Start to fill the ghosts of arrays from the cells of the neighbours. Collective over their team; does not wait.
 
     The first call for these arrays makes a plan (blocking); later calls cost microseconds. Between the call and
@@ -63,23 +64,26 @@ def exchange(*arrays: GlobalArray, corners: bool = False, ready: bool = False) -
     not wait for it.
 
     Several arrays in one call share handshakes and messages. All ranks give the same arrays, in the first call in the
-    same order. Ghosts outside of a domain that is not periodic keep their values.
+    same order. Ghosts at walls (`boundary=` of `gw.zeros` and the like) are filled, too: those that `.inner` needs by
+    this call, the others by `wait()`. Other ghosts outside of a domain that is not periodic keep their values.
 
     Args:
         *arrays: global arrays of one team, of any shapes, dtypes and ghost widths.
         corners: fill also the ghosts that lie outside along several axes, from all diagonal neighbours at once;
-            stencils with neighbours along the axes only do not need them.
+            stencils with neighbours along the axes only do not need them. At walls they are composed axis by axis, as
+            `numpy.pad` does: the wall of an axis takes the ghosts at walls of the axes before it for cells.
         ready: promise that when a rank starts this exchange, its neighbours neither read nor write their ghosts any
             more; these may then change before their own rank calls. It saves a handshake on a node, as MPI's ready mode
             does, and changes nothing elsewhere. The promise holds if the ghosts of two arrays are exchanged in
             turns, and a rank starts each exchange after its work with the ghosts of the one before.
+        time: time for walls whose values depend on it; needed if there are any.
 
     Returns:
         The exchange under way: call its `wait()` before the next exchange of the same arrays.
 
     Raises:
-        UsageError: no arrays, an array twice, different teams; in the first call also other arrays, another order or
-            other options on another rank, raised by every rank.
+        UsageError: no arrays, an array twice, different teams, a time that is missing or that no wall depends on; in
+            the first call also other arrays, another order or other options on another rank, raised by every rank.
         RuntimeError: the last exchange of these arrays was not waited for.
 
     Example:
@@ -97,11 +101,19 @@ def exchange(*arrays: GlobalArray, corners: bool = False, ready: bool = False) -
         raise UsageError("exchange takes arrays of one team: make several calls for several teams")
     key = (corners, ready, *map(id, arrays))
     plan = arrays[0].plans.get(key)
+    if time is not None or plan is None:
+        _check_time(arrays, time)
     if plan is None:
         plan = arrays[0].plans[key] = _of_other_order(arrays, key) or _made(arrays, corners, ready)
         for array in arrays[1:]:
             weakref.finalize(array, forget, weakref.ref(arrays[0]), key).atexit = False
-    return plan.start()
+    return plan.start() if time is None else plan.start(time)  # type: ignore[call-arg]
+
+
+def _check_time(arrays: tuple[GlobalArray, ...], time: float | None) -> None:
+    """Refuse a time that is missing, or that no wall depends on."""
+    timed = any(one.is_timed(array.ndim) for array in arrays for one in conditions(array.faces))
+    check_time(time, needed=timed)
 
 
 def _of_other_order(arrays: tuple[GlobalArray, ...], key: _Key) -> Exchange | None:
@@ -117,4 +129,10 @@ def _made(arrays: tuple[GlobalArray, ...], corners: bool, ready: bool) -> Exchan
     """Make the plan of a call that is the same on all ranks. Collective over their team."""
     arrays[0].team.expect_same("exchanges", arrays=[a.label for a in arrays], corners=corners, ready=ready)
     kinds = list(zip(*(array.kinds for array in arrays), strict=True))
-    return plan_in(ghost_copies(arrays, corners, ready), kinds)
+    plan = plan_in(ghost_copies(arrays, corners, ready), kinds)
+    walled = [(array.local, array.layout, array.faces, array.team.rank) for array in arrays if conditions(array.faces)]
+    if not walled:
+        return plan
+    from gondwana.arrays.walls.filling import WalledExchange  # only now: kernels take time to load
+
+    return WalledExchange(plan, walled, corners=corners)

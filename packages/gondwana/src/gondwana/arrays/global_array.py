@@ -19,6 +19,16 @@ from gondwana.arrays.divided import Divided
 from gondwana.arrays.layout import Layout
 from gondwana.arrays.reference import ArrayReference
 from gondwana.arrays.remote import RemoteArray
+from gondwana.arrays.walls.conditions import (
+    Condition,
+    Faces,
+    Periodic,
+    axis_name,
+    check_faces,
+    described,
+    named,
+    periodic,
+)
 from gondwana.compiler.types.arguments import Described, dtype_name
 from gondwana.compiler.types.records import spelled
 from gondwana.domains import IndexSet, RectDomain
@@ -61,6 +71,7 @@ class GlobalArray(Divided):
         dtype: type of an element.
         team: the ranks that share it.
         kind: kind of this rank's memory.
+        faces: for each axis the conditions of its two faces; default: none.
         **contents: further values that must be the same on all ranks, by their names in messages.
 
     Example:
@@ -73,8 +84,16 @@ class GlobalArray(Divided):
     """
 
     def __init__(
-        self, layout: Layout, dtype: np.dtype[Any], team: Team, kind: MemoryKind = host, **contents: object
+        self,
+        layout: Layout,
+        dtype: np.dtype[Any],
+        team: Team,
+        kind: MemoryKind = host,
+        faces: Faces = (),
+        **contents: object,
     ) -> None:
+        check_faces(faces, layout, dtype, kind)
+        self.faces = faces
         self.layout = layout
         self.dtype = dtype
         self.team = team
@@ -88,6 +107,7 @@ class GlobalArray(Divided):
             order=layout.order,
             grid=layout.grid,
             division=layout.division,
+            boundary=described(faces),
             **contents,
         )
         self._segment = Segment(team, _memory(layout, team.rank, dtype, kind).nbytes, kind)
@@ -125,6 +145,11 @@ class GlobalArray(Divided):
     def periodic(self) -> tuple[bool, ...]:
         """Whether each axis closes on itself."""
         return self.layout.periodic
+
+    @property
+    def boundary(self) -> dict[str, Condition | Periodic]:
+        """The conditions at the faces and the periodic axes by their names, as `boundary=` takes them."""
+        return named(self.faces) | {axis_name(axis): periodic for axis, closed in enumerate(self.periodic) if closed}
 
     @property
     def order(self) -> MemoryOrder:
@@ -216,14 +241,14 @@ class GlobalArray(Divided):
         """Set this rank's cells and its ghosts to one value. Local."""
         self.block(self.team.rank).fill(value)
 
-    def exchange(self, *, corners: bool = False, ready: bool = False) -> Exchange:
+    def exchange(self, *, corners: bool = False, ready: bool = False, time: float | None = None) -> Exchange:
         """Start to fill the ghosts from the cells of the neighbours. Collective over team; does not wait.
 
         See `gw.exchange`, which takes several arrays at once.
         """
         from gondwana.arrays.ghost_exchange import exchange
 
-        return exchange(self, corners=corners, ready=ready)
+        return exchange(self, corners=corners, ready=ready, time=time)
 
     @overload
     def sum(self, axis: None = None) -> Number: ...
@@ -335,9 +360,10 @@ class GlobalArray(Divided):
         return self.local.__gondwana_argument__()
 
     def __repr__(self) -> str:
+        boundary = f"boundary={named(self.faces)}, " if named(self.faces) else ""
         return (
             f"GlobalArray({spelled(self.dtype)}, {self.domain!r}, grid={self.grid}, ghost={self.ghost}, "
-            f"periodic={self.periodic}, order={self.order!r}, kind={self.kind!r}, {self.team.name})"
+            f"periodic={self.periodic}, {boundary}order={self.order!r}, kind={self.kind!r}, {self.team.name})"
         )
 
 

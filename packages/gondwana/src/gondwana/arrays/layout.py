@@ -121,11 +121,11 @@ class Layout:
             raise UsageError(f'order={order!r}: the orders are "C" and "F"')
         if division not in ("balanced", "ceil"):
             raise UsageError(f'division={division!r}: legal are "balanced" and "ceil"')
-        widths = _per_axis("ghost", ghost, box.ndim, int)
+        widths = per_axis("ghost", ghost, box.ndim, int)
         if min(widths) < 0:
             raise UsageError(f"ghost={ghost!r}: give widths of 0 or more")
-        closed = _per_axis("periodic", periodic, box.ndim, bool)
-        blocks = best_grid(box.shape, ranks, widths, order) if grid is None else _per_axis("grid", grid, box.ndim, int)
+        closed = per_axis("periodic", periodic, box.ndim, bool)
+        blocks = best_grid(box.shape, ranks, widths, order) if grid is None else per_axis("grid", grid, box.ndim, int)
         if math.prod(blocks) != ranks or min(blocks) < 1:
             raise UsageError(
                 f"grid={blocks} has {math.prod(blocks)} blocks for {ranks} ranks: "
@@ -205,13 +205,17 @@ class Layout:
         owned = self.owned(rank)
         if owned.is_empty:
             return owned
-        place = self.place(rank)
         low, high = [], []
         for axis in range(self.domain.ndim):
-            foreign = {zone.side for zone in self._zones(axis, place[axis]) if zone.place != place[axis]}
+            foreign = self.foreign_sides(rank, axis)
             low.append(self.ghost[axis] if -1 in foreign else 0)
             high.append(self.ghost[axis] if 1 in foreign else 0)
         return RectDomain(owned.lo + Point(low), owned.hi - Point(high))
+
+    def foreign_sides(self, rank: int, axis: int) -> set[int]:
+        """Return the sides, -1 and 1, of a rank's block along an axis where other ranks own cells that are ghosts."""
+        place = self.place(rank)[axis]
+        return {zone.side for zone in self._zones(axis, place) if zone.place != place}
 
     def rim(self, rank: int) -> IndexSet:
         """Return the cells of a rank that are not inner."""
@@ -302,8 +306,18 @@ def _factorisations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
                 yield (factor, *rest)
 
 
-def _per_axis(name: str, value: Any, ndim: int, kind: type[T]) -> tuple[T, ...]:
-    """One value for each axis: given once, or as a sequence."""
+def per_axis(name: str, value: Any, ndim: int, kind: type[T]) -> tuple[T, ...]:
+    """Return one value for each axis: given once, or as a sequence. Local.
+
+    Args:
+        name: name of the argument, for the error.
+        value: the argument.
+        ndim: number of axes.
+        kind: type of a value.
+
+    Raises:
+        UsageError: other values, or another number of them.
+    """
     values = tuple(value) if isinstance(value, Sequence | np.ndarray) else (value,) * ndim
     plain = kind is bool or not any(isinstance(item, bool | np.bool_) for item in values)
     if len(values) != ndim or not plain or not all(isinstance(item, _ACCEPTED[kind]) for item in values):

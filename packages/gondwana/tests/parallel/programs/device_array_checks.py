@@ -398,5 +398,25 @@ def check_copies_between_divisions_and_memories():
     world.barrier()
 
 
+def slope(x, y, t):
+    return x - y + t
+
+
+def check_walls():
+    boundary = {"x": gw.Dirichlet(0.5), "y-": gw.Fixed(slope)}
+    T = gw.zeros((9, 7), "float32", ghost=1, boundary=boundary, kind=gw.cuda())
+    whole = np.arange(63.0).reshape(T.shape).astype(T.dtype)
+    host = gw.from_numpy(whole, ghost=1, boundary=boundary)
+    cells = gw.from_numpy(whole, ghost=1, kind=gw.cuda())
+    for corners in (False, True):
+        for array in (T, host):
+            array.fill(STALE)
+        T.local.restrict(T.owned).copy_from(cells.local.restrict(T.owned))
+        host.local.restrict(T.owned).copy_from(cells.local.restrict(T.owned))
+        for array in (T, host):
+            array.exchange(corners=corners, time=2.0).wait()
+        assert np.array_equal(T.local.copy().numpy(), host.local.numpy()), (T.local.copy().numpy(), host.local.numpy())
+
+
 if __name__ == "__main__":
     run_checks({name: check for name, check in globals().items() if name.startswith("check_")})

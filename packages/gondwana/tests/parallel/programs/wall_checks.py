@@ -1,0 +1,223 @@
+"""What walls and masks must do, each check by all ranks against NumPy on one rank. Prints one JSON line per check."""
+
+# ruff: noqa: N803, N806 - fields are called T and U, as in physics
+
+from __future__ import annotations
+
+import numpy as np
+from checks import raises, run_checks
+from exchange_checks import grids
+
+import gondwana as gw
+from gondwana.errors import UsageError
+from gondwana.teams import world
+from gondwana.testing.fake_device import fake_device
+from support import walls_oracle
+from support.walls_oracle import STALE
+
+CONDITIONS = (None, gw.Dirichlet(3.0), gw.Neumann(0.5), gw.Reflect(), gw.Reflect(-1), gw.Fixed(2.0))
+
+
+def set_cells(T: gw.GlobalArray, whole: np.ndarray) -> None:
+    own = tuple(slice(a - c, b - c) for a, b, c in zip(T.owned.lo, T.owned.hi, T.domain.lo, strict=True))
+    T.fill(STALE)
+    T.local.restrict(T.owned)[...] = gw.Array(whole[own], T.owned)
+
+
+def contents(T: gw.GlobalArray) -> np.ndarray:
+    return T.local.copy().numpy() if isinstance(T.local, gw.DeviceArray) else T.local.numpy()
+
+
+def refuse_others(T: gw.GlobalArray, whole: np.ndarray, *, corners: bool, times=None) -> None:
+    wanted = walls_oracle.expected(T, whole, corners=corners, times=times)
+    found = contents(T)
+    assert np.array_equal(found, wanted), (T, corners, found, wanted)
+
+
+def random_array(rng: np.random.Generator, ndim: int) -> gw.GlobalArray:
+    """An array with walls, the same on all ranks, by the same random numbers."""
+    base, shape = rng.integers(-6, 7, ndim), rng.integers(1, (20, 9, 5)[ndim - 1], ndim)
+    ghost, choices = rng.integers(0, 4, ndim).tolist(), grids(world.size, ndim)
+    boundary: dict[str, object] = {}
+    for axis, width in enumerate(ghost):
+        if rng.random() < 0.3:
+            boundary["xyz"[axis]] = gw.periodic
+            continue
+        for sign in "-+":
+            condition = CONDITIONS[int(rng.integers(len(CONDITIONS)))]
+            if condition is not None and width and (not condition.mirrors or shape[axis] >= width):
+                boundary["xyz"[axis] + sign] = condition
+    grid = choices[int(rng.integers(len(choices)))]
+    return gw.zeros(gw.RectDomain(tuple(base), tuple(base + shape)), float, ghost=ghost, boundary=boundary, grid=grid)
+
+
+def check_walls_of_random_arrays():
+    rng = np.random.default_rng([world.size, world.node_count])  # others in each job
+    for number in range(24):
+        T = random_array(rng, 1 + number % 2)
+        for corners in (False, True):
+            whole = rng.integers(0, 50, T.shape).astype(float)
+            set_cells(T, whole)
+            T.exchange(corners=corners).wait()
+            refuse_others(T, whole, corners=corners)
+
+
+def check_walls_in_three_dimensions():
+    T = gw.zeros((4, 5, 6), ghost=(1, 2, 1), order="F", boundary={"x": gw.Dirichlet(1.0), "z": gw.Dirichlet(2.0)})
+    whole = np.arange(120.0).reshape(T.shape)
+    for corners in (False, True):
+        set_cells(T, whole)
+        T.exchange(corners=corners).wait()
+        refuse_others(T, whole, corners=corners)
+
+
+def check_elements_of_all_kinds():
+    for dtype, boundary in (
+        ("float32", {"x-": gw.Dirichlet(0.25), "x+": gw.Neumann(1.5)}),
+        ("int16", {"x-": gw.Dirichlet(4), "x+": gw.Neumann(-2.0)}),
+        ("complex128", {"x-": gw.Dirichlet(1 + 2j), "x+": gw.Reflect(-1)}),
+        ("bool", {"x-": gw.Fixed(True), "x+": gw.Neumann(0)}),
+        ("uint8", {"x-": gw.Fixed(255), "x+": gw.Reflect()}),
+    ):
+        T = gw.zeros(7, dtype, ghost=1, boundary=boundary)
+        whole = (np.arange(7) % 2 if dtype == "bool" else np.arange(7)).astype(dtype)
+        set_cells(T, whole)
+        T.exchange().wait()
+        refuse_others(T, whole, corners=False)
+    pair = np.dtype([("a", "f8"), ("b", "i4")])
+    R = gw.zeros(5, pair, ghost=1, boundary=gw.Reflect())
+    for p in R.owned:
+        R.local[p] = (p[0] + 0.5, p[0])
+    R.exchange().wait()
+    if 0 in [p[0] for p in R.owned]:
+        assert R.local[-1] == R.local[0]
+
+
+def plane(x, y):
+    return 4 * x - y
+
+
+def moving(x, y, t):
+    return x + 2 * y + t
+
+
+def check_values_of_place_and_time():
+    boundary = {"x-": gw.Dirichlet(plane), "x+": gw.Neumann(moving), "y": gw.periodic}
+    T = gw.zeros(gw.RectDomain((-2, 3), (4, 8)), ghost=2, boundary=boundary)
+    U = gw.zeros_like(T)
+    assert U.boundary == T.boundary == boundary == dict(sorted(T.boundary.items()))
+    V = gw.zeros(
+        (5, 6), ghost=1, boundary={"y-": gw.Fixed(moving), "y+": gw.Fixed(gw.jit(plane)), "x": gw.Fixed(plane)}
+    )
+    for time in (0.0, 2.5):
+        for array, timed in ((T, (0, 1)), (U, (0, 1)), (V, (1, 0))):
+            whole = np.arange(30.0).reshape(array.shape)
+            for corners in (False, True):
+                set_cells(array, whole)
+                array.exchange(corners=corners, time=time).wait()
+                refuse_others(array, whole, corners=corners, times={timed: time})
+
+
+@gw.foreach
+def extrapolate(p, T, gain):
+    T[p] = gain * (2.0 * T[p + gw.X] - T[p + 2 * gw.X])
+
+
+@gw.foreach
+def inflow(p, T, speed, t):
+    T[p] = speed * t + p[0]
+
+
+def check_walls_of_kernels():
+    boundary = {"x-": gw.Wall(extrapolate, 0.5), "x+": gw.Wall(inflow, 3.0)}
+    T = gw.zeros(12, ghost=1, boundary=boundary)
+    set_cells(T, np.arange(12.0) + 5)
+    for time in (1.0, 2.0):
+        T.exchange(time=time).wait()
+        if 0 in T.owned.axes[0]:
+            assert T.local[-1] == 2.0
+        if 11 in T.owned.axes[0]:
+            assert T.local[12] == 3.0 * time + 12
+    assert "Wall(extrapolate, 0.5)" in repr(T)
+    assert "takes the point and T, gain" in raises(UsageError, gw.Wall, extrapolate, 1.0, 2.0, 3.0)
+    assert "give a kernel of @gw.foreach" in raises(UsageError, gw.Wall, plane)
+
+
+@gw.foreach
+def smooth(p, new, old):
+    new[p] = old[p + gw.X] + 2.0 * old[p - gw.X] + 3.0 * old[p + gw.Y] + 4.0 * old[p - gw.Y]
+
+
+def check_the_inner_cells_can_be_computed_meanwhile():
+    T = gw.zeros((13, 11), ghost=1, boundary={"x": gw.Dirichlet(1.0), "y-": gw.Neumann(2.0), "y+": gw.Reflect(-1)})
+    new, other = gw.zeros_like(T), gw.full_like(T, 4.0)
+    whole = np.random.default_rng(5).integers(0, 30, T.shape).astype(float)
+    set_cells(T, whole)
+    for _ in range(20):
+        ghosts = gw.exchange(T, other, ready=True)
+        smooth(T.inner, new, T)
+        ghosts.wait()
+        smooth(T.rim, new, T)
+        wide = walls_oracle.padded(
+            whole,
+            T.domain,
+            T.ghost,
+            T.periodic,
+            {(a, s): one for a, pair in enumerate(T.faces) for s, one in enumerate(pair)},
+        )
+        whole = wide[2:, 1:-1] + 2 * wide[:-2, 1:-1] + 3 * wide[1:-1, 2:] + 4 * wide[1:-1, :-2]
+        scale = 2.0 ** -np.ceil(np.log2(np.abs(whole).max()))
+        whole *= scale
+        for p in new.owned:
+            new.local[p] *= scale
+        assert np.array_equal(new.to_numpy(), whole)
+        world.barrier()  # `ready`: nobody uses its ghosts any more
+        T, new = new, T
+
+
+def check_errors():
+    zeros = gw.zeros
+    assert "walls need ghosts along axis 1" in raises(UsageError, zeros, (4, 4), ghost=(1, 0), boundary=gw.Reflect())
+    assert "the domain has 2 along axis 0" in raises(UsageError, zeros, 2, ghost=3, boundary=gw.Neumann(0))
+    assert zeros(2, ghost=3, boundary=gw.Fixed(0)).ghost == (3,)
+    assert "does not fit elements of int64" in raises(UsageError, zeros, 4, int, ghost=1, boundary=gw.Dirichlet(0.5))
+    assert "are not added up" in raises(UsageError, zeros, 4, bool, ghost=1, boundary=gw.Dirichlet(1))
+    assert "takes 3 arguments; an array of 1 axes" in raises(UsageError, zeros, 4, ghost=1, boundary=gw.Fixed(moving))
+    assert "give a number, or a function" in raises(UsageError, zeros, 4, ghost=1, boundary=gw.Fixed("one"))
+    assert "the signs are 1 and -1" in raises(UsageError, gw.Reflect, 0)
+    assert "at most 4 axes" in raises(UsageError, zeros, (2,) * 5, ghost=1, boundary=gw.Fixed(0))
+    assert "not fake_device memory" in raises(UsageError, on_fake_device)
+    T = zeros((4, 4), ghost=1, boundary={"x-": gw.Fixed(moving)})
+    U = zeros((4, 4), ghost=1, boundary={"x-": gw.Fixed(plane)})
+    assert "call exchange(time=...)" in raises(UsageError, T.exchange)
+    T.exchange(time=1.0).wait()
+    assert "call exchange(time=...)" in raises(UsageError, T.exchange)
+    assert "leave it out" in raises(UsageError, U.exchange, time=1.0)
+    U.exchange().wait()
+    assert "leave it out" in raises(UsageError, U.exchange, time=1.0)
+    assert "walls" in raises(UsageError, go, U.exchange())
+    gw.exchange(T, U, time=3.0).wait()
+    layout = gw.Layout.divide((4, 4), world.size, ghost=1, periodic=(True, False))
+    assert zeros(layout, boundary={"y": gw.Reflect()}).boundary == {
+        "y-": gw.Reflect(),
+        "y+": gw.Reflect(),
+        "x": gw.periodic,
+    }
+    assert "axis 0 has a condition there, or is periodic" in raises(UsageError, zeros, layout, boundary=gw.Reflect())
+    assert "a layout says which" in raises(UsageError, zeros, layout, boundary={"y": gw.periodic})
+    if world.size > 1:
+        other = gw.Neumann(1.0 * world.rank)
+        assert "boundary is {'x-': 'Neumann(value=0.0)'" in raises(UsageError, zeros, 4, ghost=1, boundary=other)
+
+
+def on_fake_device():
+    gw.zeros(4, ghost=1, boundary=gw.Fixed(0), kind=fake_device)
+
+
+@gw.jit
+def go(plan):
+    plan.start()
+
+
+if __name__ == "__main__":
+    run_checks(globals())
