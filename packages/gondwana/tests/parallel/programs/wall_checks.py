@@ -210,6 +210,62 @@ def check_errors():
         assert "boundary is {'x-': 'Neumann(value=0.0)'" in raises(UsageError, zeros, 4, ghost=1, boundary=other)
 
 
+@gw.foreach
+def gather(p, new, old, factor):
+    new[p] = factor * (old[p - gw.X] + old[p + gw.X])
+
+
+@gw.reduce(op="fsum")
+def fsum(p, a):
+    return a[p]
+
+
+@gw.reduce(op="max")
+def largest(p, a):
+    return a[p]
+
+
+def check_kernels_on_masks():
+    rng = np.random.default_rng([world.size, world.node_count, 3])
+    for shape, order in (((37,), "C"), ((9, 70), "F"), ((5, 6, 30), "C")):
+        mask = rng.random(shape) < rng.choice([0.1, 0.6, 0.95])
+        whole = rng.integers(0, 1000, shape) / 8
+        T = gw.from_numpy(whole, ghost=1, order=order, boundary=gw.Reflect())
+        new, region = gw.zeros_like(T), gw.cells_where(gw.from_numpy(mask, ghost=1, order=order))
+        assert region.owned == region.inner | region.rim
+        assert sorted(map(tuple, region.owned)) == sorted(map(tuple, [*region.inner, *region.rim]))
+        assert {tuple(p) for p in region.owned} == {tuple(p) for p in T.owned if mask[tuple(p)]}
+        ghosts = T.exchange()
+        gather(region.inner, new, T, 0.5)
+        ghosts.wait()
+        gather(region.rim, new, T, 0.5)
+        wide = np.concatenate([whole[:1], whole, whole[-1:]])
+        assert np.array_equal(new.to_numpy(), np.where(mask, 0.5 * (wide[:-2] + wide[2:]), 0.0))
+        if T.ndim == 2:  # to compile less
+            assert fsum.all(world, region.owned, T) == whole[mask].sum()
+            assert largest.all(world, region.owned, T) == whole[mask].max(initial=-np.inf)
+        moved = region.owned.translate((1,) * T.ndim)
+        assert moved.bounding_box == region.owned.bounding_box.translate((1,) * T.ndim)
+        assert moved.permute(range(T.ndim)[::-1]).size == moved.size == region.owned.size
+
+
+def check_regions_of_sets():
+    T = gw.zeros((20, 12), ghost=1)
+    pond = gw.Domain.of(gw.RectDomain((2, 2), (30, 5)), gw.RectDomain((8, 1), (10, 20)))
+    region = gw.cells_where(pond, like=T)
+    assert region.owned == pond & T.owned
+    assert region.inner == pond & T.inner
+    assert region.owned - region.inner == region.rim
+    other, bare = gw.zeros((20, 13), bool, ghost=1), gw.zeros((20, 12), bool)
+    assert "give one of bool" in raises(UsageError, gw.cells_where, T)
+    assert "give a RectDomain, a Domain, or" in raises(UsageError, gw.cells_where, 3)
+    assert "give the array that the kernels exchange" in raises(UsageError, gw.cells_where, pond)
+    assert "of the mask and" in raises(UsageError, gw.cells_where, other, like=T)
+    if world.size > 1:
+        assert "has no inner cells" in raises(UsageError, gw.cells_where, bare)
+    assert gw.cells_where(bare, like=T).owned.size == 0
+
+
 def on_fake_device():
     gw.zeros(4, ghost=1, boundary=gw.Fixed(0), kind=fake_device)
 
