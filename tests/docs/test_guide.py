@@ -26,6 +26,7 @@ PAGES = (
     "global-arrays-in-compiled-code.md",
     "inspect.md",
     "kernels.md",
+    "masks.md",
     "output.md",
     "pairwise-clustering.md",
     "pools.md",

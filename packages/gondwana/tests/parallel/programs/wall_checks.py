@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 from checks import raises, run_checks
 from exchange_checks import grids
@@ -15,6 +18,7 @@ from gondwana.testing.fake_device import fake_device
 from support import walls_oracle
 from support.walls_oracle import STALE
 
+EXAMPLE = Path(__file__).parents[5] / "examples" / "masked_diffusion.py"
 CONDITIONS = (None, gw.Dirichlet(3.0), gw.Neumann(0.5), gw.Reflect(), gw.Reflect(-1), gw.Fixed(2.0))
 
 
@@ -247,6 +251,29 @@ def check_kernels_on_masks():
         moved = region.owned.translate((1,) * T.ndim)
         assert moved.bounding_box == region.owned.bounding_box.translate((1,) * T.ndim)
         assert moved.permute(range(T.ndim)[::-1]).size == moved.size == region.owned.size
+
+
+def check_the_example_of_a_plate_with_holes():
+    example = runpy.run_path(str(EXAMPLE))
+    shape, steps = (37, 19), 60
+    found = example["run"](shape, steps).to_numpy()
+    x, y = np.indices(shape)
+    mask = example["plate"](x, y, shape)
+    k = np.pad(mask * (1 - y / 2 / shape[1]), 1, mode="edge")
+    T = np.zeros(shape)
+    for _ in range(steps):
+        wide = np.pad(T, 1, mode="edge")
+        wide[0], wide[-1] = 2.0 - wide[1], -wide[-2]
+        change = np.zeros(shape)
+        for axis in range(2):
+            for step in (-1, 1):
+                beyond, there = (np.roll(a, step, axis)[1:-1, 1:-1] for a in (k, wide))
+                both = k[1:-1, 1:-1] + beyond
+                change += 2 * k[1:-1, 1:-1] * beyond / np.where(both > 0, both, 1.0) * (there - T)
+        T = np.where(mask, T + 0.2 * change, 0.0)
+    assert 0.0 < T[mask].max() < 1.0
+    assert not T[~mask].any()
+    assert np.allclose(found, T, 1e-12, 1e-15)
 
 
 def check_regions_of_sets():
