@@ -26,6 +26,7 @@ PAGES = (
     "global-arrays-in-compiled-code.md",
     "inspect.md",
     "kernels.md",
+    "masks.md",
     "output.md",
     "particles.md",
     "pairwise-clustering.md",
@@ -39,6 +40,7 @@ PAGES = (
     "threads.md",
     "tracing.md",
     "vector-sponge.md",
+    "walls.md",
 )
 
 

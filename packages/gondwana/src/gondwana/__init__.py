@@ -41,8 +41,17 @@ if _TYPE_CHECKING:
     from gondwana.arrays.global_array import GlobalArray as GlobalArray
     from gondwana.arrays.interop import from_dlpack as from_dlpack, on_device as on_device
     from gondwana.arrays.layout import Layout as Layout
+    from gondwana.arrays.masks import Region as Region, cells_where as cells_where
     from gondwana.arrays.reference import ArrayReference as ArrayReference, array_at as array_at, share as share
     from gondwana.arrays.remote import RemoteArray as RemoteArray
+    from gondwana.arrays.walls.conditions import (
+        Dirichlet as Dirichlet,
+        Fixed as Fixed,
+        Neumann as Neumann,
+        Reflect as Reflect,
+        Wall as Wall,
+        periodic as periodic,
+    )
     from gondwana.calls.active_messages.message import ActiveMessage as ActiveMessage
     from gondwana.calls.dist_object import DistObject as DistObject
     from gondwana.calls.remote_calls import (
@@ -174,8 +183,10 @@ __getattr__, __dir__ = _later.later(
         "gondwana.arrays.global_array": "GlobalArray",
         "gondwana.arrays.interop": "from_dlpack on_device",
         "gondwana.arrays.layout": "Layout",
+        "gondwana.arrays.masks": "Region cells_where",
         "gondwana.arrays.reference": "ArrayReference array_at share",
         "gondwana.arrays.remote": "RemoteArray",
+        "gondwana.arrays.walls.conditions": "Dirichlet Fixed Neumann Reflect Wall periodic",
         "gondwana.calls.active_messages.message": "ActiveMessage",
         "gondwana.calls.dist_object": "DistObject",
         "gondwana.calls.remote_calls": "discharge progress_thread quiesce rpc rpc_ff try_rpc try_rpc_ff",

@@ -54,7 +54,7 @@ def test_compiled_rma(program: str, name: str) -> None:
 @pytest.mark.ranks(2, ranks_per_node=1, timeout=TIMEOUT)
 @TWO_PER_NODE
 @UNEVEN_NODES
-@checks.checks("exchange_checks")
+@checks.checks("exchange_checks", "wall_checks")
 def test_global_arrays(program: str, name: str) -> None:
     checks.run(program, name)
 

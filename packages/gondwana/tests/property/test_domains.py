@@ -161,17 +161,23 @@ def test_shrink_and_accrete_count_layers(sample: tuple[RectDomain, Point, Point]
 def test_borders_are_what_accrete_adds(sample: tuple[RectDomain, Point, Point]) -> None:
     box, widths, shifts = sample
     faces = box.faces(widths, shifts)
-    assert list(faces) == [sign * axis for axis in range(1, box.ndim + 1) for sign in (-1, 1)]
-    for direction, face in faces.items():
-        axis = abs(direction) - 1
-        width, shift = widths[axis], shifts[axis]
-        assert face == box.border(width, direction, shift)
-        adjoining = box.border(width, direction)
+    assert list(faces) == [(axis, side) for axis in range(box.ndim) for side in (-1, 1)]
+    for (axis, side), face in faces.items():
+        width, shift, direction = widths[axis], shifts[axis], side * (axis + 1)
+        assert face == box.border(width, axis, side=side, shift=shift)
+        adjoining = box.border(width, axis, side=side)
         check(adjoining, points_of(box.accrete(width, direction)) - points_of(box))
+        others = box.accrete([0 if other == axis else width for other in range(box.ndim)])
+        check(
+            box.border(width, axis, side=side, corners=True),
+            points_of(others.accrete([width if other == axis else 0 for other in range(box.ndim)]))
+            - points_of(others.accrete(width, -direction)),
+        )
         step = Point.direction(direction, box.ndim) * box.stride * shift
         check(face, {tuple(p + step) for p in adjoining})
         if not box.is_empty and width <= box.shape[axis]:
-            check(box.border(width, direction, -width), points_of(box) - points_of(box.shrink(width, direction)))
+            inside = box.border(width, axis, side=side, shift=-width)
+            check(inside, points_of(box) - points_of(box.shrink(width, direction)))
 
 
 @given(samples(rect_domains, points, points))

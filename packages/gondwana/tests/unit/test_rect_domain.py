@@ -22,9 +22,9 @@ def test_the_ghosted_grid_of_multigrid() -> None:
 
 def test_ghost_update_is_an_intersection() -> None:
     mine, neighbour = RectDomain((0, 0), (4, 8)), RectDomain((4, 0), (8, 8))
-    assert neighbour.accrete(1) & mine == RectDomain((3, 0), (4, 8)) == mine.border(1, +1, shift=-1)
+    assert neighbour.accrete(1) & mine == RectDomain((3, 0), (4, 8)) == mine.border(1, 0, side=1, shift=-1)
     periodic_image = neighbour.translate((-8, 0))
-    assert mine.accrete(1) & periodic_image == mine.border(1, -1)
+    assert mine.accrete(1) & periodic_image == mine.border(1, 0, side=-1)
 
 
 def test_one_dimension_needs_no_tuples() -> None:
@@ -57,7 +57,7 @@ def test_normal_form() -> None:
 
 def test_the_empty_box_stays_empty() -> None:
     empty = RectDomain((0, 0), (0, 0))
-    for same in (empty.accrete(3), empty + 5, empty * 2, empty // 2, empty.border(2, 1), empty.with_stride(2)):
+    for same in (empty.accrete(3), empty + 5, empty * 2, empty // 2, empty.border(2, 1, side=1), empty.with_stride(2)):
         assert same == empty
     assert list(empty) == []
     assert empty.rects == ()
@@ -81,7 +81,7 @@ def test_layers_of_a_strided_box_are_strides() -> None:
     red = RectDomain(0, 10, 2)
     assert red.shrink(1) == RectDomain(2, 7, 2)
     assert red.accrete(1) == RectDomain(-2, 11, 2)
-    assert red.border(2, +1) == RectDomain(10, 13, 2)
+    assert red.border(2, 0, side=1) == RectDomain(10, 13, 2)
 
 
 def test_intersection_of_different_strides_is_exact() -> None:
@@ -166,8 +166,10 @@ def test_boxes_are_keys_and_compare_with_other_types() -> None:
         (lambda: RectDomain.from_axes([range(5, 0, -1)]), ValueError, "at least 1 in every axis"),
         (lambda: square.shrink(1, 3), ValueError, "direction 3 does not exist"),
         (lambda: square.shrink((1, 1), 1), TypeError, "must be an integer"),
-        (lambda: square.border(-1, 1), ValueError, "a border of width -1"),
-        (lambda: square.border(1, 0), ValueError, "direction 0 does not exist"),
+        (lambda: square.border(-1, 1, side=1), ValueError, "a border of width -1"),
+        (lambda: square.border(1, 2, side=1), ValueError, "axis 2 does not exist"),
+        (lambda: square.border(1, 1, side=2), ValueError, "side 2 does not exist"),
+        (lambda: square.border(1, -2), TypeError, r"is border\(1, 1, side=-1\)"),
         (lambda: square.slice(2), ValueError, "axis 2 does not exist"),
         (lambda: RectDomain(0, 5).slice(0), ValueError, "cannot be sliced"),
         (lambda: square.permute((0, 2)), ValueError, "not a permutation"),

@@ -16,6 +16,7 @@ from gondwana.arrays.array import Array, MemoryOrder
 from gondwana.arrays.divided import SCATTER_TAG, slices_of
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.arrays.layout import Layout
+from gondwana.arrays.walls.conditions import Boundary, Faces, divided_faces
 from gondwana.compiler.types.arguments import dtype_name
 from gondwana.compiler.types.records import element_dtype, is_record, spelled
 from gondwana.domains import PointLike, RectDomain
@@ -47,17 +48,24 @@ def _with_advice(constructor: Callable[P, GlobalArray]) -> Callable[P, GlobalArr
     return call
 
 
-def _layout(domain: RectDomain | PointLike | Layout, team: Team, **how: Any) -> Layout:
-    """Divide a domain among the ranks of a team, unless it is divided already."""
+def _divide(
+    domain: RectDomain | PointLike | Layout, team: Team, boundary: Boundary | None, **how: Any
+) -> tuple[Layout, Faces]:
+    """Divide a domain among the ranks of a team, unless it is divided already; find the conditions of its faces."""
     if not isinstance(team, Team):
         raise UsageError(f"team={team!r}: give a team, such as gw.world or one of its splits")
     if not isinstance(domain, Layout):
-        return Layout.divide(domain, team.size, **how)
+        box = domain if isinstance(domain, RectDomain) else RectDomain.from_shape(domain)
+        closed, faces = divided_faces(boundary, how.pop("periodic"), box.ndim)
+        return Layout.divide(box, team.size, periodic=closed, **how), faces
     if how != _UNSAID:
         raise UsageError("a layout says ghost, periodic, grid and order, and cuts: leave them out, or give a domain")
     if math.prod(domain.grid) != team.size:
         raise UsageError(f"the layout has {math.prod(domain.grid)} blocks and the team has {team.size} ranks")
-    return domain
+    closed, faces = divided_faces(boundary, domain.periodic, domain.domain.ndim)
+    if closed != domain.periodic:
+        raise UsageError("boundary: a layout says which axes are periodic: leave out gw.periodic")
+    return domain, faces
 
 
 @_with_advice
@@ -67,6 +75,7 @@ def empty(
     *,
     ghost: int | Sequence[int] = 0,
     periodic: bool | Sequence[bool] = False,
+    boundary: Boundary | None = None,
     grid: Sequence[int] | None = None,
     cuts: Sequence[Sequence[int] | None] | None = None,
     order: MemoryOrder = "C",
@@ -82,6 +91,11 @@ def empty(
             records of such numbers in host memory.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
+        boundary: what `exchange` fills the ghosts outside of the domain with, the same on all ranks: a condition for
+            all faces, or for axes and faces by name, such as `{"x-": gw.Dirichlet(0.0), "y": gw.periodic}`. Names are
+            "x", "y", "z", or the number of the axis, for both faces; "x-" and "x+" for the lower and the upper one.
+            Conditions are `gw.Dirichlet`, `gw.Neumann`, `gw.Reflect`, `gw.Fixed`, `gw.Wall` and `gw.periodic`, which is
+            for whole axes. Ghosts at faces that are not named keep their values.
         grid: blocks along each axis, their product the number of ranks; default: the grid that moves least, the
             contiguous axis cut last.
         cuts: for each axis the widths of its blocks, which add up to its extent, 0 allowed; None for an axis that is
@@ -102,8 +116,8 @@ def empty(
         >>> T.ghost, T.domain.size
         ((1, 1, 1), 4096)
     """
-    layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
-    return GlobalArray(layout, _element(dtype, kind), team, kind)
+    layout, faces = _divide(domain, team, boundary, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
+    return GlobalArray(layout, _element(dtype, kind), team, kind, faces)
 
 
 @_with_advice
@@ -113,6 +127,7 @@ def zeros(
     *,
     ghost: int | Sequence[int] = 0,
     periodic: bool | Sequence[bool] = False,
+    boundary: Boundary | None = None,
     grid: Sequence[int] | None = None,
     cuts: Sequence[Sequence[int] | None] | None = None,
     order: MemoryOrder = "C",
@@ -125,7 +140,18 @@ def zeros(
     uses it first. If several ranks share a node, the first use of a large block allocates all of its memory at once, in
     huge pages.
     """
-    return empty(domain, dtype, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order, kind=kind, team=team)
+    return empty(
+        domain,
+        dtype,
+        ghost=ghost,
+        periodic=periodic,
+        boundary=boundary,
+        grid=grid,
+        cuts=cuts,
+        order=order,
+        kind=kind,
+        team=team,
+    )
 
 
 @_with_advice
@@ -135,6 +161,7 @@ def ones(
     *,
     ghost: int | Sequence[int] = 0,
     periodic: bool | Sequence[bool] = False,
+    boundary: Boundary | None = None,
     grid: Sequence[int] | None = None,
     cuts: Sequence[Sequence[int] | None] | None = None,
     order: MemoryOrder = "C",
@@ -143,7 +170,17 @@ def ones(
 ) -> GlobalArray:
     """Return a global array of ones, ghosts too. Collective over team; blocks. Arguments as for `empty`."""
     return full(
-        domain, 1, dtype, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order, kind=kind, team=team
+        domain,
+        1,
+        dtype,
+        ghost=ghost,
+        periodic=periodic,
+        boundary=boundary,
+        grid=grid,
+        cuts=cuts,
+        order=order,
+        kind=kind,
+        team=team,
     )
 
 
@@ -155,6 +192,7 @@ def full(
     *,
     ghost: int | Sequence[int] = 0,
     periodic: bool | Sequence[bool] = False,
+    boundary: Boundary | None = None,
     grid: Sequence[int] | None = None,
     cuts: Sequence[Sequence[int] | None] | None = None,
     order: MemoryOrder = "C",
@@ -169,33 +207,34 @@ def full(
         dtype: type of an element; default: that of the value.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
+        boundary: conditions at the faces, which `exchange` then fills: see `empty`.
         grid: blocks along each axis.
         cuts: widths of the blocks along each axis.
         order: "C" or "F".
         kind: memory of this rank's block.
         team: the ranks that share it.
     """
-    layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
-    return _filled(layout, value, dtype, team, kind)
+    layout, faces = _divide(domain, team, boundary, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
+    return _filled(layout, value, dtype, team, kind, faces)
 
 
 def empty_like(other: GlobalArray, dtype: npt.DTypeLike | None = None) -> GlobalArray:
     """Return a global array with the division of another one, undefined elements. Collective over its team; blocks.
 
     Args:
-        other: array that gives domain, grid, ghosts, periodicity, order, kind of memory and team.
+        other: array that gives domain, grid, ghosts, boundary, order, kind of memory and team.
         dtype: type of an element; default: that of `other`.
     """
     _check_global(other)
     element = other.dtype if dtype is None else _element(dtype, other.kind)
-    return GlobalArray(other.layout, element, other.team, other.kind)
+    return GlobalArray(other.layout, element, other.team, other.kind, other.faces)
 
 
 def zeros_like(other: GlobalArray, dtype: npt.DTypeLike | None = None) -> GlobalArray:
     """Return a global array of zeros with the division of another one. Collective over its team; blocks.
 
     Args:
-        other: array that gives domain, grid, ghosts, periodicity, order, kind of memory and team.
+        other: array that gives domain, grid, ghosts, boundary, order, kind of memory and team.
         dtype: type of an element; default: that of `other`.
     """
     return empty_like(other, dtype)
@@ -207,7 +246,7 @@ def full_like(other: GlobalArray, value: Any, dtype: npt.DTypeLike | None = None
     It blocks.
 
     Args:
-        other: array that gives domain, grid, ghosts, periodicity, order, kind of memory and team.
+        other: array that gives domain, grid, ghosts, boundary, order, kind of memory and team.
         value: value of every cell.
         dtype: type of an element; default: that of `other`.
 
@@ -218,7 +257,8 @@ def full_like(other: GlobalArray, value: Any, dtype: npt.DTypeLike | None = None
         ([0.5, 0.5, 0.5, 0.5], (1,))
     """
     _check_global(other)
-    return _filled(other.layout, value, other.dtype if dtype is None else dtype, other.team, other.kind)
+    element = other.dtype if dtype is None else dtype
+    return _filled(other.layout, value, element, other.team, other.kind, other.faces)
 
 
 def _check_global(other: object) -> None:
@@ -228,10 +268,12 @@ def _check_global(other: object) -> None:
         )
 
 
-def _filled(layout: Layout, value: Any, dtype: npt.DTypeLike | None, team: Team, kind: MemoryKind) -> GlobalArray:
+def _filled(
+    layout: Layout, value: Any, dtype: npt.DTypeLike | None, team: Team, kind: MemoryKind, faces: Faces
+) -> GlobalArray:
     """Return a global array of one value, which is the same on all ranks. Collective over team."""
     element = _element(np.asarray(value).dtype if dtype is None else dtype, kind)
-    array = GlobalArray(layout, element, team, kind, value=np.array(value, element).tolist())
+    array = GlobalArray(layout, element, team, kind, faces, value=np.array(value, element).tolist())
     array.fill(value)
     return array
 
@@ -243,6 +285,7 @@ def from_numpy(
     *,
     ghost: int | Sequence[int] = 0,
     periodic: bool | Sequence[bool] = False,
+    boundary: Boundary | None = None,
     grid: Sequence[int] | None = None,
     cuts: Sequence[Sequence[int] | None] | None = None,
     order: MemoryOrder = "C",
@@ -257,6 +300,7 @@ def from_numpy(
         domain: domain of the shape of `data`; default: from the origin.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
+        boundary: conditions at the faces, which `exchange` then fills: see `empty`.
         grid: blocks along each axis.
         cuts: widths of the blocks along each axis.
         order: "C" or "F".
@@ -273,10 +317,12 @@ def from_numpy(
         [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     """
     source = Array(data, domain)
-    layout = _layout(source.domain, team, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
+    layout, faces = _divide(
+        source.domain, team, boundary, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order
+    )
     element = _element(source.dtype, kind)
     array = GlobalArray(
-        layout, element, team, kind, **({"data": _Fingerprint(source.numpy())} if team.size > 1 else {})
+        layout, element, team, kind, faces, **({"data": _Fingerprint(source.numpy())} if team.size > 1 else {})
     )
     array.block(array.team.rank).copy_from(source)
     return array
@@ -288,7 +334,7 @@ def scatter(data: npt.ArrayLike | None, root: int = 0, *, like: GlobalArray) -> 
     Args:
         data: on `root` all cells, of the shape of `like`; ignored on the others.
         root: rank that has them.
-        like: array that gives domain, grid, ghosts, periodicity, order, kind of memory and team; the dtype is that of
+        like: array that gives domain, grid, ghosts, boundary, order, kind of memory and team; the dtype is that of
             the data. Ghosts are zero.
 
     Raises:
@@ -367,6 +413,7 @@ def from_function(
     *,
     ghost: int | Sequence[int] = 0,
     periodic: bool | Sequence[bool] = False,
+    boundary: Boundary | None = None,
     grid: Sequence[int] | None = None,
     cuts: Sequence[Sequence[int] | None] | None = None,
     order: MemoryOrder = "C",
@@ -386,6 +433,7 @@ def from_function(
         dtype: type of an element; default: that of the result of `function`.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
+        boundary: conditions at the faces, which `exchange` then fills: see `empty`.
         grid: blocks along each axis.
         cuts: widths of the blocks along each axis.
         order: "C" or "F".
@@ -403,7 +451,7 @@ def from_function(
     """
     if not callable(function):
         raise UsageError(f"from_function of {function!r}: give a function of the coordinates, one array for each axis")
-    layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
+    layout, faces = _divide(domain, team, boundary, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
     owned = layout.owned(team.rank)
     values = np.asarray(function(*_coordinates(owned)))
     element = _element(values.dtype if dtype is None else dtype, kind)
@@ -416,7 +464,7 @@ def from_function(
             f"from_function: the function returns an array of shape {values.shape} for coordinates of shape "
             f"{owned.shape}: return one value for each cell"
         ) from None
-    array = GlobalArray(layout, element, team, kind)
+    array = GlobalArray(layout, element, team, kind, faces)
     array.block(team.rank).copy_from(Array(cells.astype(element), owned))
     return array
 

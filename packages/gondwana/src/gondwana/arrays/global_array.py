@@ -21,6 +21,16 @@ from gondwana.arrays.divided import Divided, start_copy
 from gondwana.arrays.layout import Layout
 from gondwana.arrays.reference import ArrayReference
 from gondwana.arrays.remote import RemoteArray
+from gondwana.arrays.walls.conditions import (
+    Condition,
+    Faces,
+    Periodic,
+    axis_name,
+    check_faces,
+    described,
+    named,
+    periodic,
+)
 from gondwana.compiler.types.arguments import Described, dtype_name
 from gondwana.compiler.types.records import spelled
 from gondwana.domains import IndexSet, RectDomain
@@ -32,7 +42,8 @@ from gondwana.transfer.box import contiguous_strides, moved
 from gondwana.transfer.plans.plan import Plan
 
 if TYPE_CHECKING:
-    from gondwana.arrays.ghost_exchange import Accumulation, Exchange
+    from gondwana.arrays.accumulation import Accumulation
+    from gondwana.arrays.ghost_exchange import Exchange
 
 
 Axes: TypeAlias = int | tuple[int, ...]
@@ -63,6 +74,7 @@ class GlobalArray(Divided):
         dtype: type of an element.
         team: the ranks that share it.
         kind: kind of this rank's memory.
+        faces: for each axis the conditions of its two faces; default: none.
         **contents: further values that must be the same on all ranks, by their names in messages.
 
     Example:
@@ -75,8 +87,16 @@ class GlobalArray(Divided):
     """
 
     def __init__(
-        self, layout: Layout, dtype: np.dtype[Any], team: Team, kind: MemoryKind = host, **contents: object
+        self,
+        layout: Layout,
+        dtype: np.dtype[Any],
+        team: Team,
+        kind: MemoryKind = host,
+        faces: Faces = (),
+        **contents: object,
     ) -> None:
+        check_faces(faces, layout, dtype, kind)
+        self.faces = faces
         self.layout = layout
         self.dtype = dtype
         self.team = team
@@ -91,6 +111,7 @@ class GlobalArray(Divided):
             grid=layout.grid,
             division=layout.division,
             cuts=layout.cuts,
+            boundary=described(faces),
             **contents,
         )
         self._segment = Segment(team, _memory(layout, team.rank, dtype, kind).nbytes, kind)
@@ -129,6 +150,11 @@ class GlobalArray(Divided):
     def periodic(self) -> tuple[bool, ...]:
         """Whether each axis closes on itself."""
         return self.layout.periodic
+
+    @property
+    def boundary(self) -> dict[str, Condition | Periodic]:
+        """The conditions at the faces and the periodic axes by their names, as `boundary=` takes them."""
+        return named(self.faces) | {axis_name(axis): periodic for axis, closed in enumerate(self.periodic) if closed}
 
     @property
     def order(self) -> MemoryOrder:
@@ -220,14 +246,14 @@ class GlobalArray(Divided):
         """Set this rank's cells and its ghosts to one value. Local."""
         self.block(self.team.rank).fill(value)
 
-    def exchange(self, *, corners: bool = False, ready: bool = False) -> Exchange:
+    def exchange(self, *, corners: bool = False, ready: bool = False, time: float | None = None) -> Exchange:
         """Start to fill the ghosts from the cells of the neighbours. Collective over team; does not wait.
 
         See `gw.exchange`, which takes several arrays at once.
         """
         from gondwana.arrays.ghost_exchange import exchange
 
-        return exchange(self, corners=corners, ready=ready)
+        return exchange(self, corners=corners, ready=ready, time=time)
 
     def accumulate(self) -> Accumulation:
         """Start to add the ghosts to the cells that they are copies of. Collective over team; does not wait.
@@ -261,7 +287,7 @@ class GlobalArray(Divided):
             >>> T.sum() == 8 + 2 * gw.world.size
             True
         """
-        from gondwana.arrays.ghost_exchange import Accumulation
+        from gondwana.arrays.accumulation import Accumulation
 
         if self._accumulation is None:
             self._accumulation = Accumulation(self)
@@ -295,7 +321,7 @@ class GlobalArray(Divided):
                 raise UsageError(f"rebalance by weights of shape {weights.shape}: the array has shape {self.shape}")
             axes = range(self.ndim)
             weights = [weights.sum(tuple(other for other in axes if other != axis)) for axis in axes]
-        moved_to = GlobalArray(self.layout.balanced(weights), self.dtype, self.team, self.kind)
+        moved_to = GlobalArray(self.layout.balanced(weights), self.dtype, self.team, self.kind, self.faces)
         start_copy(self, moved_to).wait()
         return moved_to
 
@@ -410,9 +436,10 @@ class GlobalArray(Divided):
         return self.local.__gondwana_argument__()
 
     def __repr__(self) -> str:
+        boundary = f"boundary={named(self.faces)}, " if named(self.faces) else ""
         return (
             f"GlobalArray({spelled(self.dtype)}, {self.domain!r}, grid={self.grid}, ghost={self.ghost}, "
-            f"periodic={self.periodic}, order={self.order!r}, kind={self.kind!r}, {self.team.name}"
+            f"periodic={self.periodic}, {boundary}order={self.order!r}, kind={self.kind!r}, {self.team.name}"
             + (f", cuts={self.layout.cuts})" if self.layout.cuts else ")")
         )
 

@@ -323,13 +323,17 @@ class Layout:
         owned = self.owned(rank)
         if owned.is_empty:
             return owned
-        place = self.place(rank)
         low, high = [], []
         for axis in range(self.domain.ndim):
-            foreign = {zone.side for zone in self._zones(axis, place[axis]) if zone.place != place[axis]}
+            foreign = self.foreign_sides(rank, axis)
             low.append(self.ghost[axis] if -1 in foreign else 0)
             high.append(self.ghost[axis] if 1 in foreign else 0)
         return RectDomain(owned.lo + Point(low), owned.hi - Point(high))
+
+    def foreign_sides(self, rank: int, axis: int) -> set[int]:
+        """Return the sides, -1 and 1, of a rank's block along an axis where other ranks own cells that are ghosts."""
+        place = self.place(rank)[axis]
+        return {zone.side for zone in self._zones(axis, place) if zone.place != place}
 
     def rim(self, rank: int) -> IndexSet:
         """Return the cells of a rank that are not inner."""

@@ -218,56 +218,82 @@ class RectDomain(IndexSet):
         """
         return _grow(self, *self._widths(width, direction))
 
-    def border(self, width: SupportsIndex, direction: int, shift: SupportsIndex = 0) -> RectDomain:
+    def border(
+        self,
+        width: SupportsIndex,
+        axis: SupportsIndex,
+        *,
+        side: int | None = None,
+        shift: SupportsIndex = 0,
+        corners: bool = False,
+    ) -> RectDomain:
         """Return the ``width`` layers that adjoin one face outside, moved outward by ``shift`` layers. Local.
 
         Layers are counted in units of the stride. With ``shift=-width`` they are the last layers inside. For a box
         [0:9] and width 2:
 
         ========== ============ ============
-        shift      direction +1 direction -1
+        shift      side=+1      side=-1
         ========== ============ ============
         0          [10:11]      [-2:-1]
         1          [11:12]      [-3:-2]
         -2         [8:9]        [0:1]
         ========== ============ ============
 
+        Args:
+            width: the number of layers.
+            axis: the axis that the face is across, from 0.
+            side: -1 for the lower face, 1 for the upper one.
+            shift: the layers to move outward by.
+            corners: whether the layers reach as far beyond the box along the other axes, too.
+
         Raises:
-            ValueError: ``width`` is negative or ``direction`` is not one of ±1 ... ±ndim.
+            TypeError: ``side`` is missing.
+            ValueError: ``width`` is negative, or ``axis`` or ``side`` do not exist.
 
         Example:
             >>> box = RectDomain.inclusive((0, 0), (9, 9))
-            >>> print(box.border(1, -2), box.border(2, +1, shift=-2))
+            >>> print(box.border(1, 1, side=-1), box.border(2, 0, side=1, shift=-2))
             [0:9, -1:-1] [8:9, 0:9]
+            >>> print(box.border(1, 0, side=1, corners=True))
+            [10:10, -1:10]
         """
         layers, outward = as_integer(width), as_integer(shift)
         if layers < 0:
             raise ValueError(f"a border of width {layers} does not exist: use 0 or more, and shift to move it")
-        axis, sign = split_direction(direction, self.ndim)
+        if side is None:
+            raise TypeError(
+                "border(width, axis, side=-1 or 1) counts axes from 0; border(1, -2) of earlier versions is "
+                "border(1, 1, side=-1)"
+            )
+        if side not in (-1, 1):
+            raise ValueError(f"side {side} does not exist: legal are -1 and 1")
+        index = check_axis(axis, self.ndim)
         if self.is_empty:
             return self
-        r = self._axes[axis]
-        start = r[-1] + r.step * (1 + outward) if sign > 0 else r.start - r.step * (layers + outward)
-        return self._with_axis(axis, normal(start, start + r.step * layers, r.step))
+        r = self._axes[index]
+        start = r[-1] + r.step * (1 + outward) if side > 0 else r.start - r.step * (layers + outward)
+        box = self.accrete(layers) if corners else self
+        return box._with_axis(index, normal(start, start + r.step * layers, r.step))
 
-    def faces(self, width: PointLike, shift: PointLike = 0) -> dict[int, RectDomain]:
-        """Return the border of every face by its direction -1, +1, -2, +2, ...: the cells of face neighbours. Local.
+    def faces(self, width: PointLike, shift: PointLike = 0) -> dict[tuple[int, int], RectDomain]:
+        """Return the border of every face by its axis and side, (0, -1), (0, 1), (1, -1), ...: face neighbours. Local.
 
         Args:
             width: the number of layers, for every axis or for each.
             shift: as for ``border``, for every axis or for each; ``-width`` gives the layers just inside.
 
         Example:
-            >>> for direction, face in RectDomain.from_shape((4, 6)).faces(1).items():
-            ...     print(direction, face)
-            -1 [-1:-1, 0:5]
-            1 [4:4, 0:5]
-            -2 [0:3, -1:-1]
-            2 [0:3, 6:6]
+            >>> for (axis, side), face in RectDomain.from_shape((4, 6)).faces(1).items():
+            ...     print(axis, side, face)
+            0 -1 [-1:-1, 0:5]
+            0 1 [4:4, 0:5]
+            1 -1 [0:3, -1:-1]
+            1 1 [0:3, 6:6]
         """
         widths, shifts = as_point(width, self.ndim), as_point(shift, self.ndim)
-        directions = [sign * (axis + 1) for axis in range(self.ndim) for sign in (-1, 1)]
-        return {d: self.border(widths[abs(d) - 1], d, shifts[abs(d) - 1]) for d in directions}
+        found = [(axis, side) for axis in range(self.ndim) for side in (-1, 1)]
+        return {(axis, side): self.border(widths[axis], axis, side=side, shift=shifts[axis]) for axis, side in found}
 
     def slice(self, axis: SupportsIndex, at: SupportsIndex | None = None) -> RectDomain:
         """Return the box of one dimension less: its shadow along an axis, or the points with one coordinate. Local.

@@ -36,6 +36,9 @@ class Loaded(Protocol):
     def run(self, table: Table, data: bytes, name: str, flags: int) -> None:
         """Run the kernel over a domain. Local."""
 
+    def run_alone(self, table: Table, data: bytes, name: str, flags: int) -> None:
+        """Run the kernel over a small domain on one thread. Local."""
+
     def results(self, table: Table, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
         """Run a reduction over a domain and return the result of each part, a row of words each. Local; blocks."""
 

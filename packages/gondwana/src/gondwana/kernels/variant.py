@@ -9,6 +9,7 @@ from typing import Literal
 
 from gondwana.compiler.types.arguments import Spec
 from gondwana.domains import IndexSet, RectDomain
+from gondwana.kernels.runs import Runs
 
 Order = Literal["C", "F"]
 
@@ -28,6 +29,7 @@ class Variant:
         contract: whether multiply-adds may be fused.
         reassociate: whether floating-point operations may be reordered; code for devices keeps their order.
         flush: whether compiled code treats subnormal float32 numbers as zero; threads of the host do it by themselves.
+        runs: whether the domain is given by runs instead of boxes.
     """
 
     specs: tuple[Spec, ...]
@@ -40,6 +42,7 @@ class Variant:
     contract: bool
     reassociate: bool = False
     flush: bool = False
+    runs: bool = False
 
 
 def alike_among(alike: tuple[int, ...]) -> tuple[int, ...]:
@@ -50,8 +53,11 @@ def alike_among(alike: tuple[int, ...]) -> tuple[int, ...]:
 def box_value(domain: IndexSet) -> Hashable:
     """Return a value that is equal for equal boxes, and for domains cut into equal boxes. Local.
 
-    It describes the axes, so a hash and a comparison cost less than those of the sets of points.
+    It describes the axes, so a hash and a comparison cost less than those of the sets of points. Runs are compared by
+    identity.
     """
+    if isinstance(domain, Runs):
+        return id(domain)
     return domain.axes if isinstance(domain, RectDomain) else (domain.ndim, *(rect.axes for rect in domain.rects))
 
 
@@ -59,8 +65,11 @@ def box_table(domain: IndexSet, order: Order) -> tuple[bytes, int, bool]:
     """Return the table, the number of boxes and whether all are dense (stride one). Local.
 
     A box is three groups of integers, one integer an axis, outermost first: first coordinates, numbers of points,
-    strides.
+    strides. For runs see `Runs.table`.
     """
+    if isinstance(domain, Runs):
+        table = domain.table(order)
+        return table.tobytes(), len(table) - 1, True
     rows = []
     dense = True
     for rect in domain.rects:

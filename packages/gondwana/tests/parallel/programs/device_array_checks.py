@@ -415,5 +415,48 @@ def check_ghosts_are_added_to_their_owners():
             assert not cells(T)[ghosts].any(), T
 
 
+def slope(x, y, t):
+    return x - y + t
+
+
+def check_walls():
+    boundary = {"x": gw.Dirichlet(0.5), "y-": gw.Fixed(slope)}
+    T = gw.zeros((9, 7), "float32", ghost=1, boundary=boundary, kind=gw.cuda())
+    whole = np.arange(63.0).reshape(T.shape).astype(T.dtype)
+    host = gw.from_numpy(whole, ghost=1, boundary=boundary)
+    cells = gw.from_numpy(whole, ghost=1, kind=gw.cuda())
+    for corners in (False, True):
+        for array in (T, host):
+            array.fill(STALE)
+        T.local.restrict(T.owned).copy_from(cells.local.restrict(T.owned))
+        host.local.restrict(T.owned).copy_from(cells.local.restrict(T.owned))
+        for array in (T, host):
+            array.exchange(corners=corners, time=2.0).wait()
+        assert np.array_equal(T.local.copy().numpy(), host.local.numpy()), (T.local.copy().numpy(), host.local.numpy())
+
+
+@gw.foreach
+def double_beside(p, new, old, factor):
+    new[p] = factor * old[p + gw.X]
+
+
+@gw.reduce(op="max")
+def largest(p, a):
+    return a[p]
+
+
+def check_kernels_on_masks():
+    mask = np.random.default_rng(4).random((12, 9)) < 0.6
+    whole = np.arange(108.0).reshape(12, 9)
+    T = gw.from_numpy(whole, ghost=1, periodic=True, kind=gw.cuda())
+    new, region = gw.zeros_like(T), gw.cells_where(gw.from_numpy(mask, ghost=1, periodic=True, kind=gw.cuda()))
+    ghosts = T.exchange()
+    double_beside(region.inner, new, T, 2.0)
+    ghosts.wait()
+    double_beside(region.rim, new, T, 2.0)
+    assert np.array_equal(new.to_numpy(), np.where(mask, 2 * np.roll(whole, -1, 0), 0))
+    assert largest.all(world, region.owned, T) == whole[mask].max()
+
+
 if __name__ == "__main__":
     run_checks({name: check for name, check in globals().items() if name.startswith("check_")})

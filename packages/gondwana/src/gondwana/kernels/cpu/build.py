@@ -92,7 +92,8 @@ def sweep_of(function: pytypes.FunctionType, variant: Variant, mixed: frozenset[
         row = sweeps.exact_row(point_at, fold, ask, _line(variant), dense=variant.dense)
     else:
         row = sweeps.plain_row(point_at, fold.step, dense=variant.dense)
-    body = sweeps.sweep(variant.ndim, row, load, fold.start, fold.store)
+    nest = sweeps.sweep_runs if variant.runs else sweeps.sweep
+    body = nest(variant.ndim, row, load, fold.start, fold.store)
     run = called(sweeps.widest(body) if exact else body)
 
     def entry(block: int, thread: int, threads: int) -> int:

@@ -87,6 +87,10 @@ class Loaded:
         if boxes.points:
             _launch(self, boxes, data, name, count=_thread_count(boxes.points), flags=flags)
 
+    def run_alone(self, boxes: Boxes, data: bytes, name: str, flags: int) -> None:
+        """Run the kernel over boxes on this thread alone. Local; returns when it is done."""
+        _launch(self, boxes, data, name, count=1, flags=flags)
+
     def results(self, boxes: Boxes, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
         """Run a reduction over boxes and return the result of each thread, a row of words each. Local; blocks."""
         count = max(1, _thread_count(boxes.points))

@@ -66,6 +66,41 @@ def sweep(ndim: int, row: Any, load: Any, start: Any, store: Any) -> Any:
     return nests[ndim](box_reader(ndim), row, load, start, store)
 
 
+def sweep_runs(ndim: int, row: Any, load: Any, start: Any, store: Any) -> Any:
+    """The function `(block, thread, threads)` that runs one thread's share of a launch over runs: see `Runs.table`.
+
+    Args:
+        ndim: axes of the domain, 1 to 4.
+        row: function that runs the kernel along a row; see `plain_row`.
+        load: function from the block to the arguments of the kernel.
+        start: `start(block, thread)`, the value to fold into.
+        store: `store(block, thread, total)`, called once at the end.
+    """
+    read_run = row_reader(ndim + 1)
+
+    def run(block: int, thread: int, threads: int) -> int:
+        args = load(block)
+        total = start(block, thread)
+        low, high = 0, load_word(block + NBOXES)
+        first, last = _share(read_run(block, high)[0], thread, threads)
+        while high - low > 1:  # the run that has the first point of this thread
+            middle = (low + high) // 2
+            if read_run(block, middle)[0] <= first:
+                low = middle
+            else:
+                high = middle
+        while first < last:
+            here = read_run(block, low)
+            end = min(read_run(block, low + 1)[0], last)
+            total = row(total, here[1:-1], here[-1], first - here[0], end - here[0], 1, args)
+            first = end
+            low += 1
+        store(block, thread, total)
+        return 0
+
+    return run
+
+
 def sweep_pair(loads: tuple[Any, Any], places: tuple[Any, Any], rows: tuple[Any, Any], start: Any, store: Any) -> Any:
     """Return the function `(block, thread, threads)` that runs one thread's share of a launch.
 
@@ -225,11 +260,15 @@ def split(outside: Any, inside: Any) -> Any:
 
 def box_reader(ndim: int) -> Any:
     """A compiled function that returns the integers of box number `b` of an argument block, three an axis."""
-    count = 3 * ndim
+    return row_reader(3 * ndim)
+
+
+def row_reader(count: int) -> Any:
+    """A compiled function that returns the integers of a row of the table of an argument block, by its number."""
     result = types.UniTuple(types.int64, count)
 
     @intrinsic
-    def read_box(typingctx: Any, block: Any, number: Any) -> Any:
+    def read_row(typingctx: Any, block: Any, number: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             word = ir.IntType(64)
             slot = builder.inttoptr(builder.add(args[0], ir.Constant(word, BOXES)), word.as_pointer())
@@ -240,7 +279,7 @@ def box_reader(ndim: int) -> Any:
 
         return result(types.int64, types.int64), codegen
 
-    return read_box
+    return read_row
 
 
 def point_maker(ndim: int, order: Order) -> Any:

@@ -1,0 +1,153 @@
+"""The reverse of an exchange: a plan moves ghosts into rooms at their owners, which add them to their cells."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+
+from gondwana.arrays.array import Array
+from gondwana.arrays.base import DomainArray
+from gondwana.arrays.global_array import LINE, GlobalArray
+from gondwana.arrays.layout import Layout, Piece
+from gondwana.arrays.reference import ArrayReference
+from gondwana.compiler.types.records import is_record, spelled
+from gondwana.errors import UsageError
+from gondwana.memory.cuda_kind import CudaKind
+from gondwana.memory.segment import Segment
+from gondwana.transfer.box import contiguous_strides, moved
+from gondwana.transfer.plans.create import plan_in
+from gondwana.transfer.plans.pairs import Copies, Pair
+
+
+class Accumulation:
+    """Ghosts that are added to the cells which they are copies of: the result of `T.accumulate()`.
+
+    Collective over the team of the array to make (blocking).
+
+    Args:
+        array: the array.
+
+    Raises:
+        UsageError: the array has no numbers that a processor or a GPU can add, or the ranks give different arrays;
+            raised by every rank.
+    """
+
+    def __init__(self, array: GlobalArray) -> None:
+        team, layout = array.team, array.layout
+        team.expect_same("accumulations", _refusal(array), array=array.label)
+        item, owners = array.dtype.itemsize, _owners(layout, team.rank)
+        rooms = {rank: list(_rooms(layout, rank, item)) for rank in {*owners, team.rank}}
+        mine = rooms[team.rank]
+        nbytes = mine[-1][2] + _room(mine[-1][1], item) if mine else 0
+        self._segment = Segment(team, nbytes, array.kind, window=not array.in_host_memory)
+
+        def end(rank: int, piece: Piece, offset: int) -> DomainArray:
+            """The room of some ghosts at their owner, with the coordinates of its cells."""
+            cells, first = piece.target + piece.shift, self._segment.pointer(rank, array.dtype)
+            strides = contiguous_strides(cells.shape, item, array.order)
+            return ArrayReference(moved(first, offset), cells, strides).array()
+
+        def pair(holder: int, piece: Piece, offset: int) -> Pair:
+            ghosts, room = array.block(holder).restrict(piece.target), end(piece.owner, piece, offset)
+            return Pair(ghosts.__gondwana_box__(), room.__gondwana_box__())
+
+        copies = Copies(team, {}, {}, "accumulation")
+        for rank in owners:
+            copies.outgoing[rank] = [pair(*room) for room in rooms[rank] if room[0] == team.rank]
+        for room in mine:
+            if room[0] != team.rank:
+                copies.incoming.setdefault(room[0], []).append(pair(*room))
+        self._plan = plan_in(copies, [[kind] for kind in array.kinds])
+        local = array.block(team.rank)
+        self._sums = [(local.restrict(piece.target + piece.shift), end(team.rank, piece, at)) for _, piece, at in mine]
+        self._ghosts = [local.restrict(piece.target) for piece in layout.pieces(team.rank, corners=True)]
+        self._pending = False
+
+    def start(self) -> Self:
+        """Begin a round, as `T.accumulate()` does. Collective over team; does not wait.
+
+        Raises:
+            RuntimeError: the last round was not waited for.
+        """
+        self._plan.start()
+        self._pending = True
+        return self
+
+    def wait(self) -> None:
+        """Return when the ghosts of the neighbours are added to the cells of this rank. Blocks; user-level progress."""
+        self._plan.wait()
+        self._add()
+
+    def test(self) -> bool:
+        """Return whether `wait` would return at once. Local; internal progress."""
+        if self._plan.test():
+            self._add()
+        return not self._pending
+
+    def _add(self) -> None:
+        """Add what has arrived, in the order of the rooms, and set the ghosts to zero, once in a round."""
+        if not self._pending:
+            return
+        self._pending = False
+        for cells, room in self._sums:
+            if isinstance(cells, Array) and isinstance(room, Array):
+                np.add(cells.numpy(), room.numpy(), out=cells.numpy())
+            else:
+                _kernel()(cells.domain, cells, room)
+        for ghosts in self._ghosts:
+            ghosts.fill(0)
+
+
+def _refusal(array: GlobalArray) -> UsageError | None:
+    if is_record(array.dtype):
+        return UsageError(f"accumulate of {spelled(array.dtype)}: records cannot be added, use an array for each field")
+    if not all(kind.host or isinstance(kind, CudaKind) for kind in array.kinds):
+        return UsageError(f"accumulate in {array.kind.name} memory: neither the processor nor a GPU adds there")
+    return None
+
+
+def _owners(layout: Layout, rank: int) -> list[int]:
+    """The ranks that own ghosts of a rank, which have ghosts that it owns; perhaps itself."""
+    return sorted({piece.owner for piece in layout.pieces(rank, corners=True)})
+
+
+def _rooms(layout: Layout, rank: int, item: int) -> Iterator[tuple[int, Piece, int]]:
+    """The ghosts that a rank owns: who holds them, which they are, and the offset of their room at their owner.
+
+    They are ordered by where the block of the holder lies, seen from the cells of the owner, the first axis first. So
+    the order in which they are added to a cell depends on the layout alone.
+    """
+    held = itertools.chain.from_iterable(zip(itertools.repeat(r), _held(layout, r)) for r in _owners(layout, rank))
+    found = [(holder, piece) for holder, piece in held if piece.owner == rank]
+    found.sort(key=lambda one: (tuple(layout.owned(one[0]).lo + one[1].shift), tuple(one[1].target.lo)))
+    offset = 0
+    for holder, piece in found:
+        yield holder, piece, offset
+        offset += _room(piece, item)
+
+
+def _room(piece: Piece, item: int) -> int:
+    """Bytes of the room of some ghosts: whole lines."""
+    return -(-piece.target.size * item // LINE) * LINE
+
+
+@functools.lru_cache(1 << 10)
+def _held(layout: Layout, rank: int) -> list[Piece]:
+    """The ghosts of a rank; several neighbours of it ask for them."""
+    return layout.pieces(rank, corners=True)
+
+
+@functools.cache
+def _kernel() -> Any:
+    """The kernel that adds on a GPU."""
+    from gondwana.kernels.foreach_kernels import foreach
+
+    return foreach(_add_at)
+
+
+def _add_at(p: Any, cells: Any, room: Any) -> None:
+    cells[p] += room[p]
