@@ -8,6 +8,7 @@ stores are marked as not touching the other slots (LLVM's scoped no-alias), whic
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -37,6 +38,10 @@ class ElementsType(PlainType):
         """The array that a value of this type belongs to."""
         return value
 
+    def among(self, views: Sequence[Any]) -> ElementsType:
+        """The type of one of several arrays."""
+        raise NotImplementedError
+
 
 class ViewType(ElementsType):
     """An array on a rectangular domain.
@@ -47,26 +52,45 @@ class ViewType(ElementsType):
         unit: the axis whose neighbours are adjacent in memory, -1 without one.
         scaled: whether the domain has a stride that is not contained in the memory strides.
         readonly: whether its memory must not be written.
-        slot: position among the arguments of a kernel, -1 outside of kernels.
+        slots: positions among the arrays of a kernel: one, or several of which it is one.
         scopes: number of slots that are known not to overlap; 0 if overlap is possible.
         kernel: number of the compilation, so that accesses are recorded by the kernel that they belong to.
     """
 
     def __init__(
-        self, dtype: Any, ndim: int, unit: int, scaled: bool, readonly: bool, slot: int, scopes: int, kernel: int
+        self,
+        dtype: Any,
+        ndim: int,
+        unit: int,
+        scaled: bool,
+        readonly: bool,
+        slots: tuple[int, ...],
+        scopes: int,
+        kernel: int,
     ) -> None:
         self.dtype = dtype
         self.ndim = ndim
         self.unit = unit
         self.scaled = scaled
         self.readonly = readonly
-        self.slot = slot
+        self.slots = slots
         self.scopes = scopes
         self.kernel = kernel
         self.view = self
         access = "read-only " if readonly else ""
-        identity = dtype, ndim, unit, scaled, readonly, slot, scopes, kernel
-        super().__init__(f"{access}array({_spelled(dtype)}, {ndim}d)", *identity)
+        self._alike = dtype, ndim, unit, scaled, readonly, scopes, kernel
+        super().__init__(f"{access}array({_spelled(dtype)}, {ndim}d)", *self._alike, slots)
+
+    def among(self, views: Sequence[ElementsType]) -> ViewType:
+        """The type of one of several arrays."""
+        if any(view.view._alike != self._alike for view in views):
+            raise errors.TypingError(
+                "a tuple indexed by a variable has arrays of different types or layouts: "
+                f"({', '.join(map(str, views))}); make them equal, or give constant indices"
+            )
+        dtype, ndim, unit, scaled, readonly, scopes, kernel = self._alike
+        slots = tuple(sorted({slot for view in views for slot in view.view.slots}))
+        return ViewType(dtype, ndim, unit, scaled, readonly, slots, scopes, kernel)
 
 
 def _spelled(dtype: Any) -> str:
@@ -242,19 +266,20 @@ def address(context: Any, builder: Any, view: ViewType, value: Any, index: Any, 
 
 
 def mark(builder: Any, instruction: Any, view: ViewType) -> None:
-    """Declare that this access touches no array of another slot."""
-    mark_apart(builder, instruction, view.scopes, view.kernel, view.slot)
+    """Declare that this access touches no array of other slots."""
+    mark_apart(builder, instruction, view.scopes, view.kernel, view.slots)
 
 
-def mark_apart(builder: Any, instruction: Any, arrays: int, kernel: int, slot: int | None = None) -> None:
-    """Declare that an access touches none of the arrays of a kernel, or only that of a slot."""
+def mark_apart(builder: Any, instruction: Any, arrays: int, kernel: int, slots: tuple[int, ...] = ()) -> None:
+    """Declare that an access touches none of the arrays of a kernel, or only those of some slots."""
     module = builder.module
     domain = module.add_metadata([f"gondwana kernel {kernel}"])
     scopes = [module.add_metadata([f"slot {number} of kernel {kernel}", domain]) for number in range(arrays)]
-    if slot is not None and scopes:
-        instruction.set_metadata("alias.scope", module.add_metadata([scopes.pop(slot)]))
-    if scopes:
-        instruction.set_metadata("noalias", module.add_metadata(scopes))
+    own = [scopes[slot] for slot in slots if scopes]
+    others = [scope for scope in scopes if scope not in own]
+    for name, found in (("alias.scope", own), ("noalias", others)):
+        if found:
+            instruction.set_metadata(name, module.add_metadata(found))
 
 
 @lower_builtin(operator.getitem, ViewType, types.Any)

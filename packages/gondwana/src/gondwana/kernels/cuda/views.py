@@ -9,6 +9,7 @@ other offsets go to memory at the address of the point plus a constant.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,11 @@ class ColumnType(ElementsType):
     def view_in(self, builder: Any, value: Any) -> Any:
         """The array that a value of this type belongs to."""
         return builder.extract_value(value, 0)
+
+    def among(self, views: Sequence[ColumnType]) -> ColumnType:
+        """The type of one of several arrays: its elements come from memory."""
+        access = Access(constant=all(column.access.constant for column in views))
+        return ColumnType(self.view.among(views), access)
 
     def has_place(self, ndim: int) -> bool:
         """Whether it knows the address of the element at the index point of a kernel of `ndim` axes."""
