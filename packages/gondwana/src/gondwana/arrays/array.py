@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gondwana.arrays.base import DomainArray, Position
 from gondwana.compiler.debugging.interpreting import ElementsInKernels
 from gondwana.compiler.types.arguments import ArraySpec, Described, dtype_name, intern
-from gondwana.compiler.types.records import element_dtype, is_record, spelled
+from gondwana.compiler.types.records import element_dtype, spelled
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
@@ -269,12 +269,9 @@ def describe_elements(
         place: "host" or "cuda".
 
     Raises:
-        UsageError: an element does not lie at a multiple of its size, as compiled code requires, or is a record on a
-            device.
+        UsageError: an element does not lie at a multiple of its size, as compiled code requires.
     """
     name, item, shape = dtype_name(dtype), dtype.itemsize, domain.shape
-    if place != "host" and is_record(dtype):
-        raise UsageError(f"kernels on GPUs take no records {dtype.names}: use an array for each field")
     if any(stride % item for stride in strides) or (domain.size and address % dtype.alignment):
         raise UsageError("compiled code needs aligned elements: pass a copy")
     distances = [stride // item for stride in strides]

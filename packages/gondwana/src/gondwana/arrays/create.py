@@ -17,10 +17,9 @@ from gondwana.arrays.divided import SCATTER_TAG, slices_of
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.arrays.layout import Layout
 from gondwana.compiler.types.arguments import dtype_name
-from gondwana.compiler.types.records import element_dtype, is_record, spelled
+from gondwana.compiler.types.records import element_dtype, spelled
 from gondwana.domains import PointLike, RectDomain
 from gondwana.errors import KernelError, UsageError
-from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.kinds import MemoryKind, host
 from gondwana.teams import Team, world
 
@@ -427,9 +426,4 @@ def _element(dtype: npt.DTypeLike, kind: MemoryKind) -> np.dtype[Any]:
             f"a global array of dtype {spelled(element)} is not possible: use a native bool, integer, float32, "
             "float64 or complex, or a record of those whose fields do not overlap"
         ) from None
-    if is_record(element) and isinstance(kind, CudaKind):
-        raise UsageError(
-            f"a global array of {spelled(element)} in {kind.name} memory is not possible: use gw.host, or an "
-            "array for each field"
-        )
     return element

@@ -8,20 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gondwana.compiler.types.arguments import (
-    WORD,
-    ArraySpec,
-    Described,
-    NdarraySpec,
-    ScalarSpec,
-    Spec,
-    TupleSpec,
-    array_specs,
-)
+from gondwana.compiler.types.arguments import WORD, ArraySpec, Described, Spec, TupleSpec, array_specs
 from gondwana.compiler.types.footprint import Footprint
-from gondwana.compiler.types.records import is_record, named_dtype
 from gondwana.domains import IndexSet, Point, RectDomain
-from gondwana.errors import KernelError, UsageError
+from gondwana.errors import UsageError
 from gondwana.kernels.variant import Order
 from gondwana.transfer.under_way import Use
 
@@ -116,19 +106,6 @@ def common_device(name: str, parameters: Sequence[str], arrays: Sequence[KernelA
 
 def _place(device: int | None) -> str:
     return "host memory" if device is None else f"memory of device {device}"
-
-
-def refuse_records(name: str, specs: tuple[Spec, ...]) -> None:
-    """Raise if a kernel for a GPU has records among its arguments, in tuples too. Local.
-
-    Raises:
-        KernelError: an argument is, or contains, a record.
-    """
-    for spec in specs:
-        if isinstance(spec, TupleSpec):
-            refuse_records(name, spec.items)
-        elif isinstance(spec, ScalarSpec | ArraySpec | NdarraySpec) and is_record(named_dtype(spec.dtype)):
-            raise KernelError(f"{name} is to run on a GPU, where kernels take no records: pass their fields")
 
 
 def overlapping(arrays: Sequence[KernelArray], footprints: dict[int, Footprint]) -> bool:

@@ -7,6 +7,7 @@ stores are marked as not touching the other slots (LLVM's scoped no-alias), whic
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -29,10 +30,12 @@ class ElementsType(PlainType):
     Attributes:
         dtype: Numba type of an element.
         view: type of the array.
+        aligned: largest number that the address of a record is a multiple of, if the size of records is.
     """
 
     dtype: Any
     view: ViewType
+    aligned = 1
 
     def view_in(self, builder: Any, value: Any) -> Any:
         """The array that a value of this type belongs to."""
@@ -106,19 +109,28 @@ class RecordType(PlainType):
         view: the array that contains it, None for an argument.
         offset: distance of its point from the kernel's index point, None if not a constant.
         readonly: whether its fields must not be set.
+        align: number that its address is known to be a multiple of.
     """
 
-    def __init__(self, fields: types.Record, view: ViewType | None, offset: tuple[int, ...] | None, readonly: bool):
+    def __init__(
+        self,
+        fields: types.Record,
+        view: ViewType | None,
+        offset: tuple[int, ...] | None,
+        readonly: bool,
+        align: int = 1,
+    ) -> None:
         self.fields = self.dtype = fields
         self.view = view
         self.offset = offset
         self.readonly = readonly
-        super().__init__(_spelled(fields), fields, view, offset, readonly)
+        self.align = align
+        super().__init__(_spelled(fields), fields, view, offset, readonly, align)
 
     def unify(self, typingctx: Any, other: Any) -> RecordType | None:
         """Let one variable hold two records of one array: the offset is no longer known."""
         if isinstance(other, RecordType) and (other.fields, other.view) == (self.fields, self.view):
-            return RecordType(self.fields, self.view, None, self.readonly)
+            return RecordType(self.fields, self.view, None, self.readonly, math.gcd(self.align, other.align))
         return None
 
     def can_convert_to(self, typingctx: Any, other: Any) -> Any:
@@ -126,7 +138,7 @@ class RecordType(PlainType):
         if other == self.fields:
             return Conversion.safe
         alike = isinstance(other, RecordType) and (other.fields, other.view) == (self.fields, self.view)
-        return Conversion.safe if alike and other.offset is None else None
+        return Conversion.safe if alike and other.offset is None and self.align % other.align == 0 else None
 
 
 register_model(RecordType)(models.PointerModel)
@@ -183,7 +195,8 @@ def _loaded(elements: ElementsType, index: Any) -> Any:
     """The type of an element in compiled code."""
     if not isinstance(elements.dtype, types.Record):
         return elements.dtype
-    return RecordType(elements.dtype, elements.view, getattr(index, "offset", None), elements.view.readonly)
+    align = math.gcd(elements.dtype.size, elements.aligned)
+    return RecordType(elements.dtype, elements.view, getattr(index, "offset", None), elements.view.readonly, align)
 
 
 @infer_global(operator.setitem)
