@@ -142,10 +142,17 @@ def check_reach(
             continue
         if not held.is_dense and all(rect + Point(at) <= held for rect in domain.rects for at in footprint.offsets):
             continue
+        hint = "use a smaller domain (such as .inner or .owned), or more ghost cells (ghost=...)"
+        fits = (parameters[i] for i, one in enumerate(arrays) if one.domain.ndim == box.ndim and box <= one.domain)
+        other = None if box <= held else next(fits, None)
+        if other is not None:
+            hint = (
+                f"{other} has elements at all these points; if both are blocks of global arrays, these are divided "
+                f"differently: make one with the layout of the other, gw.zeros({other}.layout), and gw.copy to it"
+            )
         raise UsageError(
             f"{name} on {domain} touches {parameters[slot]} on {touched}, "
-            f"but {parameters[slot]} has elements on {held} only: "
-            "use a smaller domain (such as .inner or .owned), or more ghost cells (ghost=...)"
+            f"but {parameters[slot]} has elements on {held} only: {hint}"
         )
 
 
