@@ -117,7 +117,7 @@ class _Function:
     def _range(self, iterator: Any) -> range | None:
         """The range of an iterator, None if it is another or not constant."""
         step = self._definition(iterator)
-        call = self._definition(step.value) if getattr(step, "op", None) == "getiter" else None
+        call: Any = self._definition(step.value) if getattr(step, "op", None) == "getiter" else None
         if getattr(call, "op", None) != "call" or self._constant(call.func) is not range or call.kws or call.vararg:
             return None
         ends = [self._constant(one) for one in call.args]
@@ -152,7 +152,7 @@ class _Function:
         if statements * len(loop.numbers) > _MOST_STATEMENTS or not self._indexes(loop):
             return False
         distance = max(blocks) + 1
-        copies = {}
+        copies: dict[int, Any] = {}
         for turn, number in enumerate((*loop.numbers, None)):
             labels = loop.labels if number is not None else [loop.header]
             moved = {label: label + turn * distance for label in labels}
