@@ -19,7 +19,7 @@ from numba.core import ir as numba_ir, types
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.compiler_machinery import register_pass
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import lower_builtin
+from numba.extending import lower_builtin, lower_cast
 
 from gondwana.compiler import inlining
 from gondwana.compiler.types.points import INT, OffsetType, StepType, axes, convention_of
@@ -41,6 +41,7 @@ class _Loop(NamedTuple):
         end: label of the block after the last number.
         number: name of the variable that holds the number.
         numbers: the range.
+        assigned: number of the assignments to each variable in it.
     """
 
     labels: list[int]
@@ -49,6 +50,7 @@ class _Loop(NamedTuple):
     end: int
     number: str
     numbers: range
+    assigned: collections.Counter[str]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -105,7 +107,10 @@ class _Function:
         numbers = self._range(steps[names["iternext"]].value)
         if branch.cond.name != names.get("pair_second") or not numbers or len(numbers) > _MOST_COPIES:
             return None
-        return _Loop(sorted(loop.body), loop.header, branch.truebr, branch.falsebr, names["pair_first"], numbers)
+        every = (self._code.blocks[label].find_insts(self._ir.Assign) for label in loop.body)
+        assigned = collections.Counter(one.target.name for part in every for one in part)
+        ends = loop.header, branch.truebr, branch.falsebr
+        return _Loop(sorted(loop.body), *ends, names["pair_first"], numbers, assigned)
 
     def _definition(self, variable: Any) -> Any:
         """The value of a variable that is assigned once, None of others."""
@@ -177,16 +182,18 @@ class _Function:
 
     def _known(self, loop: _Loop, number: int) -> dict[str, int]:
         """The integers that variables of a loop hold all along its turn with a number."""
-        blocks = self._code.blocks
-        every = (one.target.name for label in loop.labels for one in blocks[label].find_insts(self._ir.Assign))
-        times = collections.Counter(every)
         known = {loop.number: number}
         for label in (loop.header, loop.first):
-            for one in blocks[label].find_insts(self._ir.Assign):
-                value = self._integer(one.value, known)
-                if value is not None and times[one.target.name] == 1:
-                    known[one.target.name] = value
+            for one in self._code.blocks[label].body:
+                self._learn(one, known, loop)
         return known
+
+    def _learn(self, statement: Any, known: dict[str, int], loop: _Loop) -> None:
+        """Enter a variable that a statement gives a known integer, if no other of the loop changes it."""
+        if isinstance(statement, self._ir.Assign):
+            name, value = statement.target.name, self._integer(statement.value, known)
+            if value is not None and loop.assigned[name] == 1:
+                known[name] = value
 
     def _integer(self, value: Any, known: dict[str, int]) -> int | None:
         """The value of a copy, or of an item of a constant tuple; None of others."""
@@ -220,10 +227,11 @@ class _Function:
         for label in loop.labels:
             if label == loop.header:
                 continue
-            block = self._code.blocks[label]
+            block, here = self._code.blocks[label], dict(known)
             copies[moved[label]] = made = self._ir.Block(block.scope, block.loc)
             for one in block.body:
-                made.append(self._jump(one, moved) if one.is_terminator else self._copy(one, known))
+                made.append(self._jump(one, moved) if one.is_terminator else self._copy(one, here))
+                self._learn(one, here, loop)
         return copies
 
     def _jump(self, end: Any, moved: dict[int, int]) -> Any:
@@ -281,15 +289,20 @@ def _lower_chosen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     parts: list[Any] = []
     for place, kind in enumerate(kinds):
         item = builder.extract_value(args[0], place)
-        if isinstance(target, StepType):
-            item = context.cast(builder, item, kind, target)
+        item = context.cast(builder, item, kind, target)
         here = builder.icmp_signed("==", index, ir.Constant(INT, place))
         parts = (
             _parts(builder, item)
             if place == 0
-            else [builder.select(here, *pair) for pair in zip(_parts(builder, item), parts, strict=False)]
+            else [builder.select(here, *pair) for pair in zip(_parts(builder, item), parts, strict=True)]
         )
     return _whole(builder, ir.Constant(context.get_value_type(target), ir.Undefined), iter(parts))
+
+
+@lower_cast(ElementsType, ElementsType)
+def _lower_cast(context: Any, builder: Any, source: ElementsType, target: ElementsType, value: Any) -> Any:
+    """Forget which array it is: what the others do not have comes last in a value."""
+    return _whole(builder, ir.Constant(context.get_value_type(target), ir.Undefined), iter(_parts(builder, value)))
 
 
 def _parts(builder: Any, value: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils, errors, types
 from numba.core.typeconv import Conversion
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import lower_builtin, lower_cast, models, register_model
+from numba.extending import lower_builtin, models, register_model
 from numba.np import numpy_support
 
 from gondwana.compiler.types.footprint import recorder
@@ -44,6 +44,15 @@ class ElementsType(PlainType):
     def among(self, views: Sequence[Any]) -> ElementsType:
         """The type of one of several arrays."""
         raise NotImplementedError
+
+    def unify(self, typingctx: Any, other: Any) -> ElementsType | None:
+        """Let one variable hold two arrays that are alike."""
+        return self.among([self, other]) if isinstance(other, type(self)) and self.view.is_like(other.view) else None
+
+    def can_convert_to(self, typingctx: Any, other: Any) -> Any:
+        """An array may be one of several."""
+        alike = isinstance(other, type(self)) and self.view.is_like(other.view)
+        return Conversion.safe if alike and set(self.view.slots) <= set(other.view.slots) else None
 
 
 class ViewType(ElementsType):
@@ -84,9 +93,13 @@ class ViewType(ElementsType):
         self._alike = dtype, ndim, unit, scaled, readonly, scopes, kernel
         super().__init__(f"{access}array({_spelled(dtype)}, {ndim}d)", *self._alike, slots)
 
+    def is_like(self, other: ViewType) -> bool:
+        """Whether another array differs at most in its place among the arguments."""
+        return self._alike == other._alike
+
     def among(self, views: Sequence[ElementsType]) -> ViewType:
         """The type of one of several arrays."""
-        if any(view.view._alike != self._alike for view in views):
+        if not all(self.is_like(view.view) for view in views):
             raise errors.TypingError(
                 "a tuple indexed by a variable has arrays of different types or layouts: "
                 f"({', '.join(map(str, views))}); make them equal, or give constant indices"
@@ -314,11 +327,6 @@ def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     stored = builder.store(value, address(context, builder, view, args[0], index, args[1]))
     mark(builder, stored, view)
     return context.get_dummy_value()
-
-
-@lower_cast(ViewType, ViewType)
-def _lower_cast(context: Any, builder: Any, source: ViewType, target: ViewType, value: Any) -> Any:
-    return value
 
 
 def _extents(builder: Any, elements: ElementsType, value: Any) -> tuple[list[Any], list[Any]]:

@@ -19,6 +19,7 @@ from numba.core import types
 from numba.core.typing.templates import signature
 from numba.extending import lower_builtin, models, register_model
 
+from gondwana.compiler.types.arguments import WORD
 from gondwana.compiler.types.footprint import recorder
 from gondwana.compiler.types.points import INT, PointType
 from gondwana.compiler.types.records_overloads import store_record
@@ -49,11 +50,10 @@ class Access:
 class ColumnType(ElementsType):
     """An array as a thread sees it at one point of its march.
 
-    Memory that is not aligned would be read byte by byte: records have the alignment that `BlockMemory.on_lines` and
-    the size of a record give them.
+    Memory that is not known to be aligned would be read byte by byte: `describe_elements` checks where records are.
     """
 
-    aligned = 16
+    aligned = WORD
 
     def __init__(self, view: ViewType, access: Access) -> None:
         self.view = view
