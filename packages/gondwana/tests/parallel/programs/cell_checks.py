@@ -58,7 +58,7 @@ def stream(p, g, f):
 @gw.foreach
 def stream_front(p, g, f):
     for q in range(9):
-        g[OPPOSITE[q], p[0], p[1]] = f[q, p[0] - EX[q], p[1] - EY[q]]
+        g[OPPOSITE[q], p] = f[q, p - E[q]]
 
 
 @gw.foreach
@@ -96,6 +96,8 @@ def check_components_in_front() -> None:
     f.exchange(corners=True).wait()
     stream_front(gw.RectDomain(f.owned.lo[1:], f.owned.hi[1:]), g, f)
     assert (g.to_numpy() == STREAMED).all()
+    assert g[4, gw.Point(0, 5)] == STREAMED[4, 2, 2]
+    world.barrier()  # until all have read the cell
 
 
 def check_records() -> None:

@@ -258,14 +258,16 @@ def _fits_field(context: Any, given: Any, kind: Any) -> bool:
 
 
 def is_index(view: ViewType, index: Any) -> bool:
-    """Whether `index` can index `view`: a point, an integer for one axis, or a tuple of integers."""
+    """Whether `index` can index `view`: a point, an integer for one axis, or a tuple of those for all axes."""
     if isinstance(index, PointType):
         if index.ndim != view.ndim:
             raise errors.TypingError(f"an array of {view.ndim} axes is indexed by a point of {index.ndim} axes")
         return True
     if isinstance(index, types.Integer):
         return view.ndim == 1
-    return isinstance(index, types.UniTuple) and isinstance(index.dtype, types.Integer) and len(index) == view.ndim
+    members = index.types if isinstance(index, types.BaseTuple) else ()
+    known = all(isinstance(member, types.Integer | PointType) for member in members)
+    return known and sum(getattr(member, "ndim", 1) for member in members) == view.ndim
 
 
 def index_values(context: Any, builder: Any, index: Any, value: Any) -> list[Any]:
@@ -274,7 +276,10 @@ def index_values(context: Any, builder: Any, index: Any, value: Any) -> list[Any
         return coordinates(builder, index, value)
     if isinstance(index, types.Integer):
         return [context.cast(builder, value, index, types.int64)]
-    return [context.cast(builder, builder.extract_value(value, i), index.dtype, types.int64) for i in range(len(index))]
+    parts = (
+        index_values(context, builder, kind, builder.extract_value(value, i)) for i, kind in enumerate(index.types)
+    )
+    return [coordinate for part in parts for coordinate in part]
 
 
 def address(context: Any, builder: Any, view: ViewType, value: Any, index: Any, at: Any) -> Any:
