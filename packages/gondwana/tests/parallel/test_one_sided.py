@@ -111,3 +111,11 @@ def test_copies_between_global_arrays(program: str, name: str) -> None:
 @checks.checks("points_checks")
 def test_accumulation_and_migration(program: str, name: str) -> None:
     checks.run(program, name)
+
+
+@ON_ONE_NODE
+@ONE_PER_NODE
+@TWO_PER_NODE
+@checks.checks("cell_checks")
+def test_vector_valued_cells(program: str, name: str) -> None:
+    checks.run(program, name)

@@ -12,7 +12,7 @@ import gondwana as gw
 from gondwana.compiler.types.arguments import dtype_name
 from gondwana.compiler.types.records import element_dtype, named_dtype, spelled
 from gondwana.errors import KernelError, UsageError
-from gondwana.kernels.arguments import refuse_records
+from gondwana.testing.gpu import emulated_gpu
 
 
 class Place(NamedTuple):
@@ -161,7 +161,49 @@ def test_a_record_is_got_into_an_array_by_compiled_code() -> None:
         fetch(gw.Segment(gw.world, 64).pointer(dtype=Star))
 
 
-def test_records_stay_in_host_memory() -> None:
-    spec = gw.Array.zeros(gw.RectDomain(0, 2), Star).__gondwana_argument__()[0]
-    with pytest.raises(KernelError, match="take no records"):
-        refuse_records("move", (spec,))
+SEVERAL = np.dtype([("flag", "?"), ("place", "f8", 3), ("mass", "f4"), ("wave", "c16")])
+"""Records of 45 bytes, at odd addresses."""
+
+
+@gw.foreach
+def turn(p, a, b, step):
+    b[p] = a[p - gw.X]
+    b[p].place.x += step.place.x
+    if p[0] > 2:
+        b[p] = Star(b[p].mass, Place(0.25, 0.5), p[0])
+    if p[0] == 5:
+        b[p].place = a[p].place
+
+
+@gw.foreach
+def mix(p, a, b):
+    b[p].flag = not a[p].flag
+    for i in range(3):
+        b[p].place[i] = a[p + gw.Y].place[i] + p[0]
+    b[p]["mass"] = a[p].mass * 2
+    b[p].wave = a[p].wave * 1j
+    if p[1] == 3:
+        b[p] = (True, (1.0, 2.0, p[0]), 9, 1 + 2j)
+
+
+def records_in(kind: gw.MemoryKind) -> list[list]:
+    """What kernels make of records in memory of a kind."""
+    a = gw.full(6, (1.5, (2.0, 3.0), 4), Star, ghost=1, periodic=True, kind=kind)
+    b = gw.zeros_like(a)
+    a.exchange().wait()
+    turn(b.owned, a, b, np.array((0, (0.5, 0), 0), STAR)[()])
+    c = gw.full((5, 4), (False, (1, 2, 3), 4, 5), SEVERAL, ghost=1, periodic=True, kind=kind)
+    c[2, 2] = (True, (7, 8, 9), 1, 2j)
+    c.exchange().wait()
+    d = gw.zeros_like(c)
+    mix(d.owned, c, d)
+    return [str(b.to_numpy()), str(d.to_numpy()), str(c[2, 2])]
+
+
+def test_records_on_a_gpu_are_those_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = records_in(gw.host)
+    with emulated_gpu():
+        assert records_in(gw.cuda()) == expected
+    for kernel in turn, mix:
+        monkeypatch.setattr(kernel, "interpreted", True)
+    assert records_in(gw.host) == expected

@@ -5,6 +5,7 @@ Compiled code gets its spec, and the words of a descriptor (see `gondwana.compil
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +15,8 @@ import numpy.typing as npt
 
 from gondwana.arrays.base import DomainArray, Position
 from gondwana.compiler.debugging.interpreting import ElementsInKernels
-from gondwana.compiler.types.arguments import ArraySpec, Described, dtype_name, intern
-from gondwana.compiler.types.records import element_dtype, is_record, spelled
+from gondwana.compiler.types.arguments import WORD, ArraySpec, Described, dtype_name, intern
+from gondwana.compiler.types.records import element_dtype, spelled
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
@@ -269,13 +270,11 @@ def describe_elements(
         place: "host" or "cuda".
 
     Raises:
-        UsageError: an element does not lie at a multiple of its size, as compiled code requires, or is a record on a
-            device.
+        UsageError: an element does not lie at a multiple of its size, as compiled code requires.
     """
     name, item, shape = dtype_name(dtype), dtype.itemsize, domain.shape
-    if place != "host" and is_record(dtype):
-        raise UsageError(f"kernels on GPUs take no records {dtype.names}: use an array for each field")
-    if any(stride % item for stride in strides) or (domain.size and address % dtype.alignment):
+    unit = dtype.alignment if place == "host" or dtype.names is None else math.gcd(item, WORD)
+    if any(stride % item for stride in strides) or (domain.size and address % unit):
         raise UsageError("compiled code needs aligned elements: pass a copy")
     distances = [stride // item for stride in strides]
     steps = domain.stride

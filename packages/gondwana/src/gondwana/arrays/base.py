@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from gondwana.domains import Offset, PointLike, RectDomain, as_point
+from gondwana.domains import Offset, Point, PointLike, RectDomain, as_point
 from gondwana.domains.point import as_integer
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
@@ -238,7 +238,8 @@ def positions_of(domain: RectDomain, index: Any) -> Position:
 
     Args:
         domain: domain of the elements.
-        index: a point, or an integer or a slice for each axis, `...` for axes that are left out; or a RectDomain.
+        index: a point, or an integer or a slice for each axis, a point for several of them, `...` for axes that are
+            left out; or a RectDomain.
 
     Raises:
         IndexError: a coordinate, or a point of the RectDomain, is not in the domain; or the index has other axes.
@@ -250,6 +251,8 @@ def positions_of(domain: RectDomain, index: Any) -> Position:
     if isinstance(index, Offset):
         index = as_point(index, domain.ndim)
     parts = index if isinstance(index, tuple) else (index,)
+    if type(index) is tuple and any(isinstance(part, Point) for part in parts):
+        parts = tuple(one for part in parts for one in (part if isinstance(part, Point) else (part,)))
     for place, part in enumerate(parts):
         if part is Ellipsis:
             parts = (*parts[:place], *(slice(None),) * (domain.ndim - len(parts) + 1), *parts[place + 1 :])

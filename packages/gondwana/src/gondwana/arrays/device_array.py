@@ -114,10 +114,10 @@ class DeviceArray(RemoteArray):
     def fill(self, value: Any) -> None:
         """Set all elements to one value, after the kernels launched before. Local; does not wait.
 
-        An array as value is broadcast over the elements as in NumPy; that blocks.
+        An array as value is broadcast over the elements as in NumPy; that blocks, and so do records.
         """
         self._check_writable()
-        if np.ndim(value):
+        if self.dtype.names is not None or np.ndim(value):
             super().fill(value)
         elif self.size:
             device_boxes.fill(self._open(), self.address, self.shape, self.strides, np.full((), value, self.dtype))

@@ -392,6 +392,17 @@ def pairs(src: Divided | None, dst: Divided | None) -> Iterator[tuple[DomainArra
 def _check(src: Any, dst: Any) -> None:
     """Raise unless two ends fit each other, as far as this rank knows them."""
     for end, other in ((src, dst), (dst, src)):
+        if isinstance(end, np.ndarray) and isinstance(other, Divided):
+            advice = (
+                "gw.from_numpy(a) makes one of an ndarray that all ranks have, gw.scatter(a, like=T) of one that one "
+                "rank has, and T.local.restrict(T.owned).numpy()[...] = a sets the cells of this rank"
+                if end is src
+                else "T.to_numpy() returns an ndarray on every rank, T.gather(root) on one"
+            )
+            raise UsageError(
+                f"a copy {'from' if end is src else 'to'} an ndarray of shape {end.shape}, where gw.copy takes two "
+                f"global arrays or views: {advice}"
+            )
         if end is not None and not isinstance(end, Divided):
             raise UsageError(
                 f"a copy between {other!r} and {end!r}: give two global arrays or views (None on a rank outside "

@@ -16,7 +16,7 @@ from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.core.datamodel import default_manager
 from numba.core.typed_passes import NoPythonSupportedFeatureValidation
-from numba.core.untyped_passes import IRProcessing
+from numba.core.untyped_passes import FixupArgs, IRProcessing
 from numba.extending import intrinsic, typeof_impl
 from numba.np import numpy_support
 
@@ -32,6 +32,7 @@ from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE
 from gondwana.compiler.types import literals, points, views  # noqa: F401  (their types must be registered before anything compiles)
 from gondwana.compiler.types.arguments import WORD, Spec, import_extensions
 from gondwana.compiler.types.points import INT
+from gondwana.compiler.types.tuples import WriteOutLoops
 from gondwana.compiler.types.unpack import Typing, loader
 from gondwana.errors import KernelError
 
@@ -127,6 +128,7 @@ class _Compiler(literals.Compiler):
     def add_passes(self, manager: Any) -> None:
         """Add passes of users' functions."""
         super().add_passes(manager)
+        manager.add_pass_after(WriteOutLoops, FixupArgs)
         manager.add_pass_after(Printing, IRProcessing)
         manager.add_pass_after(KeepAddressed, NoPythonSupportedFeatureValidation)
         manager.add_pass_after(PrepareLoops, NoPythonSupportedFeatureValidation)

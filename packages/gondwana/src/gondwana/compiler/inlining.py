@@ -200,7 +200,9 @@ class PrepareLoops(Pass):
             if any(other.header in loop.body for other in loops if other is not loop):
                 continue
             statements = [statement for label in sorted(loop.body) for statement in blocks[label].body]
-            if _gathers(statements) and not _has_constant_length(state.func_ir, state.typemap, blocks[loop.header]):
+            if _gathers(statements, state.typemap) and not _has_constant_length(
+                state.func_ir, state.typemap, blocks[loop.header]
+            ):
                 state.library.gathering += (loop,)
             if "reassoc" in state.flags.fastmath.flags:
                 own = {statement.target.name for statement in statements if isinstance(statement, ir.Assign)}
@@ -209,13 +211,14 @@ class PrepareLoops(Pass):
         return True
 
 
-def _gathers(statements: Iterable[Any]) -> bool:
+def _gathers(statements: Iterable[Any], kinds: dict[str, Any]) -> bool:
     loaded, found = set[str](), False
     for statement in statements:
         if isinstance(statement, ir.SetItem | ir.StaticSetItem):
             return False
         if isinstance(statement, ir.Assign):
-            loads = getattr(statement.value, "op", None) == "getitem"
+            read = getattr(statement.value, "op", None) == "getitem"
+            loads = read and not isinstance(kinds[statement.value.value.name], types.BaseTuple)
             found = found or (loads and statement.value.index.name in loaded)
             if loads or any(variable.name in loaded for variable in statement.list_vars()):
                 loaded.add(statement.target.name)

@@ -28,7 +28,7 @@ from gondwana.io.layout import (
     Distributed,
     block_of,
     check_arrays,
-    check_global,
+    fields_of,
     labels_of,
     set_cells,
     shape_of,
@@ -174,7 +174,7 @@ def load(
         DatasetError: the checkpoint cannot be read.
     """
     ours = json.loads(_as_json("settings", settings or {}))  # as the checkpoint's went through JSON
-    check_global(arrays)
+    arrays = fields_of(arrays)
     found = _find(path, ours, team)
     if team.rank == 0:
         for reason in found.skipped:

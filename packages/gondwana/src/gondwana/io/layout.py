@@ -3,11 +3,15 @@
 ADIOS2 stores the last axis contiguously. An array of order "F" (axis 0 contiguous) is stored with its axes reversed,
 so that its memory is written as it is: a field over x, y, z becomes a variable of shape {Lz, Ly, Lx}. An array of order
 "C" keeps its axes.
+
+Datasets hold numbers, so the fields of records are variables of their own: `stars.mass`, `stars.place.x`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -65,6 +69,93 @@ class Distributed(Protocol):
 Arrays = Mapping[str, Distributed]
 
 
+@dataclass(frozen=True)
+class Field:
+    """A field of the records of an array as an array of numbers; its items are along further axes. See `Distributed`.
+
+    Attributes:
+        array: the array of records.
+        names: names of the field, from the outermost record inwards.
+        dtype: type of its numbers.
+        items: number of its items along each further axis.
+    """
+
+    array: Distributed
+    names: tuple[str, ...]
+    dtype: np.dtype[Any]
+    items: tuple[int, ...]
+
+    @property
+    def domain(self) -> RectDomain:
+        """The cells and items."""
+        return self._with_items(self.array.domain)
+
+    @property
+    def order(self) -> Literal["C", "F"]:
+        """The order of the array."""
+        return self.array.order
+
+    @property
+    def owned(self) -> RectDomain:
+        """The cells and items of this rank."""
+        return self._with_items(self.array.owned)
+
+    @property
+    def local(self) -> Field:
+        """The field itself: `restrict` and `numpy` give the cells of this rank."""
+        return self
+
+    def owned_of(self, rank: int, /) -> RectDomain:
+        """Return the cells and items of any rank. Local."""
+        return self._with_items(self.array.owned_of(rank))
+
+    def restrict(self, domain: RectDomain, /) -> Field:
+        """Return the field itself, whose cells here are those that this rank owns. Local."""
+        return self
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """Return this rank's own cells: a view of host memory, a copy of a GPU's. Local."""
+        return self._of(cells_of(self.array) if self.order == "C" else cells_of(self.array).T)
+
+    def set(self, cells: npt.NDArray[Any]) -> None:
+        """Set this rank's own cells, converted to the type of the field. Local; blocks."""
+        owned = self.array.local.restrict(self.array.owned)
+        records = owned.copy() if isinstance(owned, DeviceArray) else owned
+        np.copyto(self._of(records.numpy()), cells, casting="unsafe")
+        if isinstance(owned, DeviceArray):
+            owned.copy_from(records)
+
+    def _of(self, records: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return functools.reduce(lambda part, name: part[name], self.names, records)
+
+    def _with_items(self, cells: RectDomain) -> RectDomain:
+        return RectDomain.from_axes([*cells.axes, *map(range, self.items)])
+
+
+def fields_of(arrays: Arrays) -> Arrays:
+    """Return the arrays of numbers that a dataset stores: those given, records replaced by their fields. Local.
+
+    Raises:
+        UsageError: these are no arrays over ranks, or a field has the name of another array.
+    """
+    check_global(arrays)
+    found = [pair for name, array in arrays.items() for pair in _fields(array, array.dtype, name)]
+    if len(dict(found)) < len(found):
+        raise UsageError(f"a field of a record has the name of another array: {', '.join(name for name, _ in found)}")
+    return dict(found)
+
+
+def _fields(
+    array: Distributed, dtype: np.dtype[Any], name: str, path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, Distributed]]:
+    if dtype.names is not None:
+        places: Any = dtype.fields
+        for field in dtype.names:
+            yield from _fields(array, places[field][0], f"{name}.{field}", (*path, field))
+    else:
+        yield name, Field(array, path, dtype.base, dtype.shape) if path else array
+
+
 def _on_disk(array: Distributed, per_axis: Sequence[int]) -> tuple[int, ...]:
     return tuple(per_axis) if array.order == "C" else tuple(reversed(per_axis))
 
@@ -75,10 +166,12 @@ def shape_of(array: Distributed) -> tuple[int, ...]:
 
 
 def axes_of(array: Distributed) -> list[str]:
-    """Return the names of the variable's axes: x, y, z for the array's first ones. Local."""
-    ndim = array.domain.ndim
-    names = AXES[:ndim] if ndim <= len(AXES) else [f"x{axis}" for axis in range(ndim)]
-    return list(names if array.order == "C" else reversed(names))
+    """Return the names of the variable's axes: x, y, z for the array's first ones, and those of a field. Local."""
+    items = array.items if isinstance(array, Field) else ()
+    ndim = array.domain.ndim - len(items)
+    names = [*(AXES[:ndim] if ndim <= len(AXES) else [f"x{axis}" for axis in range(ndim)])]
+    names += [f"{array.names[-1]}{axis}" for axis in range(len(items))] if isinstance(array, Field) else []
+    return names if array.order == "C" else names[::-1]
 
 
 def block_of(array: Distributed, rank: int) -> Block:
@@ -123,6 +216,9 @@ def set_cells(array: Distributed, cells: npt.NDArray[Any]) -> None:
         cells: the cells, with the axes of the variable.
     """
     cells = cells if array.order == "C" else cells.T
+    if isinstance(array, Field):
+        array.set(cells)
+        return
     owned = array.local.restrict(array.owned)
     if isinstance(owned, DeviceArray):
         owned.copy_from(Array(cells.astype(array.dtype, copy=False), array.owned))
@@ -155,7 +251,7 @@ def _label(array: Distributed) -> str:
 
 def check_arrays(arrays: Arrays) -> None:
     """Raise UsageError unless all arrays can be written. Local."""
-    check_global(arrays)
+    arrays = fields_of(arrays)
     if not arrays:
         raise UsageError("a dataset needs at least one array, got none")
     for name, array in arrays.items():

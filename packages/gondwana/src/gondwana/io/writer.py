@@ -14,7 +14,7 @@ from gondwana.io import adios
 from gondwana.io.adios import AttributeValue, BPWriter, check_type
 from gondwana.io.aggregate import AggregatedSink, remote_ranks
 from gondwana.io.dataset import Dataset
-from gondwana.io.layout import Arrays, axes_of, block_of, cells_of, check_arrays, check_global, labels_of, shape_of
+from gondwana.io.layout import Arrays, axes_of, block_of, cells_of, check_arrays, fields_of, labels_of, shape_of
 from gondwana.io.paths import StrPath, check_output, has_steps
 from gondwana.runtime.tracing import traced
 from gondwana.teams import Team, world
@@ -85,8 +85,9 @@ class StepWriter:
 
     Args:
         path: the dataset, for example ``gs.bp``.
-        arrays: the arrays of every step, by name: all of one team, float32, float64, integers or complex. The same on
-            all ranks, in any order; the dataset has them in that of rank 0.
+        arrays: the arrays of every step, by name: all of one team, float32, float64, integers or complex, or records of
+            those, whose fields become variables such as ``U.mass``. The same on all ranks, in any order; the dataset
+            has them in that of rank 0.
         attributes: text, numbers or sequences of them; see ``gondwana.io.provenance``. Those of rank 0 are written.
         append_after: continue an existing dataset: its steps up to this number stay, later ones are removed.
         replace: whether an existing dataset that is not continued may be replaced; False: it is refused.
@@ -131,6 +132,7 @@ class StepWriter:
         same: dict[str, object] = {"replace": replace, "operator": operator, "background": background}
         with failing_together(team, "datasets", same):
             check_arrays(arrays)
+            arrays = fields_of(arrays)
             self._kinds: dict[str, np.dtype[Any]] = {}
             same |= {"arrays": labels_of(arrays), "append_after": append_after}
             adios.load()
@@ -175,7 +177,7 @@ class StepWriter:
                 the same on all ranks.
             DatasetError: an earlier step could not be written, for example because the disk is full. All ranks raise.
         """
-        check_global(arrays)
+        arrays = fields_of(arrays)
         if _layout(arrays) != self._layout:
             raise UsageError(f"{self.path.name} was started with {_names(self._layout)}: write those, divided alike")
         self._check_numbers(step, scalars or {})

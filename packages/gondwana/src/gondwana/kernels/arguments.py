@@ -8,20 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gondwana.compiler.types.arguments import (
-    WORD,
-    ArraySpec,
-    Described,
-    NdarraySpec,
-    ScalarSpec,
-    Spec,
-    TupleSpec,
-    array_specs,
-)
+from gondwana.compiler.types.arguments import WORD, ArraySpec, Described, Spec, TupleSpec, array_specs
 from gondwana.compiler.types.footprint import Footprint
-from gondwana.compiler.types.records import is_record, named_dtype
 from gondwana.domains import IndexSet, Point, RectDomain
-from gondwana.errors import KernelError, UsageError
+from gondwana.errors import UsageError
 from gondwana.kernels.variant import Order
 from gondwana.transfer.under_way import Use
 
@@ -118,19 +108,6 @@ def _place(device: int | None) -> str:
     return "host memory" if device is None else f"memory of device {device}"
 
 
-def refuse_records(name: str, specs: tuple[Spec, ...]) -> None:
-    """Raise if a kernel for a GPU has records among its arguments, in tuples too. Local.
-
-    Raises:
-        KernelError: an argument is, or contains, a record.
-    """
-    for spec in specs:
-        if isinstance(spec, TupleSpec):
-            refuse_records(name, spec.items)
-        elif isinstance(spec, ScalarSpec | ArraySpec | NdarraySpec) and is_record(named_dtype(spec.dtype)):
-            raise KernelError(f"{name} is to run on a GPU, where kernels take no records: pass their fields")
-
-
 def overlapping(arrays: Sequence[KernelArray], footprints: dict[int, Footprint]) -> bool:
     """Whether memory that the kernel writes through one array may be seen through another."""
     for slot, footprint in footprints.items():
@@ -165,10 +142,17 @@ def check_reach(
             continue
         if not held.is_dense and all(rect + Point(at) <= held for rect in domain.rects for at in footprint.offsets):
             continue
+        hint = "use a smaller domain (such as .inner or .owned), or more ghost cells (ghost=...)"
+        fits = (parameters[i] for i, one in enumerate(arrays) if one.domain.ndim == box.ndim and box <= one.domain)
+        other = None if box <= held else next(fits, None)
+        if other is not None:
+            hint = (
+                f"{other} has elements at all these points; if both are blocks of global arrays, these are divided "
+                f"differently: make one with the layout of the other, gw.zeros({other}.layout), and gw.copy to it"
+            )
         raise UsageError(
             f"{name} on {domain} touches {parameters[slot]} on {touched}, "
-            f"but {parameters[slot]} has elements on {held} only: "
-            "use a smaller domain (such as .inner or .owned), or more ghost cells (ghost=...)"
+            f"but {parameters[slot]} has elements on {held} only: {hint}"
         )
 
 

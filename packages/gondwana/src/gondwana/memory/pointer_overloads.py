@@ -155,7 +155,7 @@ def write_record(typingctx: Any, ptr: Any, address: Any, value: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         place = builder.inttoptr(args[1], context.get_data_type(kind).as_pointer())
-        store_record(context, builder, None, place, kind, value, args[2])
+        store_record(context, builder, None, place, kind, 1, value, args[2])
         return context.get_dummy_value()
 
     return types.none(ptr, types.int64, value), codegen

@@ -47,6 +47,7 @@ _CANDIDATES = re.compile(r"^There are \d+ candidate", re.MULTILINE)
 _NOISE = re.compile(r"^(Failed in |Enable logging|This error may have been|\[\d+\]|<source)")
 _PLACE = re.compile(r'^File "(.*)", line (\d+):\n((?:.*\S.*\n?)*)', re.MULTILINE)
 _FRONT_END = re.compile(r"^(.*)\. Raised from (.*) \((\d+)\)$", re.DOTALL)
+_KERNEL = re.compile(r"Untyped global name '(\w+)':\s*Cannot determine Numba type of <class 'gondwana\.kernels\.")
 _OPCODE = re.compile(r"\((?:\w+:)?([A-Z_]{4,})\)|opcode \(?([A-Z_]{4,})")
 _STATEMENTS = {
     "IMPORT_NAME": "`import` does not work in compiled code: import at the top of the file.",
@@ -112,6 +113,9 @@ def _front_end_report(reason: str, file: str, line: str) -> str:
 
 def _reasons(report: str) -> list[str]:
     """The problems in Numba's report; if an operation of ours refused its arguments, only its message."""
+    kernel = _KERNEL.search(report)
+    if kernel:
+        return [f"{kernel[1]} is a kernel, which only Python launches: compiled code cannot call it."]
     precise = _PRECISE.findall(report)
     if precise:
         return [line.strip() for line in precise[-1].splitlines()]
@@ -120,6 +124,11 @@ def _reasons(report: str) -> list[str]:
 
 
 def _hint(report: str) -> str:
+    if _KERNEL.search(report):
+        return (
+            "Launch it from Python, or make its function a @gw.jit and call that at each point: "
+            "for p in domain: function(p, ...)."
+        )
     if "Untyped global name" in report or "cannot determine Numba type of <class 'function'>" in report:
         return "A function called from compiled code must be decorated with @gw.jit; other globals must be constants."
     if "Unsupported array index type Point(" in report:

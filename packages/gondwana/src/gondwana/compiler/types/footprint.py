@@ -81,7 +81,7 @@ class Recorder:
     def is_proven(self, view: ViewType, index: Any) -> bool:
         """Return whether launches are checked for an access to the array `view` at `index` (both are types)."""
         known = view.kernel in self.kernels and getattr(index, "offset", None) is not None
-        return known and view.slot >= 0 and view.slot not in self.mixed.get(view.kernel, ())
+        return known and self.mixed.get(view.kernel, frozenset()).isdisjoint(view.slots)
 
     def mixed_slots(self, kernel: int) -> frozenset[int]:
         """The slots of a compilation that have accesses both with a constant offset and without."""
@@ -90,14 +90,16 @@ class Recorder:
 
     def record(self, view: ViewType, index: Any, *, written: bool) -> None:
         """Note one access of compiled code to the array `view` at `index` (both are types)."""
-        slots = self.kernels.get(view.kernel)
-        if slots is None or view.slot < 0:
-            return
-        offset = getattr(index, "offset", None)
-        seen = slots.get(view.slot)
-        at = (0,) * view.ndim if offset is None else offset
+        for slot in view.slots if view.kernel in self.kernels else ():
+            self._record(self.kernels[view.kernel], slot, view.ndim, getattr(index, "offset", None), written)
+
+    def _record(
+        self, slots: dict[int, Footprint], slot: int, ndim: int, offset: tuple[int, ...] | None, written: bool
+    ) -> None:
+        seen = slots.get(slot)
+        at = (0,) * ndim if offset is None else offset
         if seen is None:
-            seen = slots[view.slot] = Footprint(at, at, written, offset is not None)
+            seen = slots[slot] = Footprint(at, at, written, offset is not None)
         if offset is not None:
             (seen.writes if written else seen.reads).add(at)
             seen.lo = tuple(map(min, seen.lo, at))

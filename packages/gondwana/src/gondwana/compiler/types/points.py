@@ -158,7 +158,7 @@ class StepType(PlainType):
     def unify(self, typingctx: Any, other: Any) -> StepType | None:
         """Let one variable hold two offsets."""
         if isinstance(other, StepType | OffsetType):
-            return StepType(max(self.ndim, _axes(other)))
+            return StepType(max(self.ndim, axes(other)))
         return None
 
     def can_convert_to(self, typingctx: Any, other: Any) -> Any:
@@ -168,7 +168,7 @@ class StepType(PlainType):
         return None
 
 
-def _axes(offset: OffsetType | StepType) -> int:
+def axes(offset: OffsetType | StepType) -> int:
     """The number of axes along which an offset may point."""
     return len(offset.terms) if isinstance(offset, OffsetType) else offset.ndim
 
@@ -254,7 +254,7 @@ def _add(op: Any, sign: int) -> None:
             if isinstance(left, OffsetType) and isinstance(right, OffsetType):
                 return signature(OffsetType(_combine(left.terms, right.terms, sign)), *args)
             if isinstance(left, OffsetType | StepType) and isinstance(right, OffsetType | StepType):
-                return signature(StepType(max(_axes(left), _axes(right))), *args)
+                return signature(StepType(max(axes(left), axes(right))), *args)
             for point, step in (args, args[::-1]) if sign == 1 else (args,):
                 if isinstance(point, PointType) and isinstance(step, StepType):
                     point.check_axes(step.ndim)
@@ -317,7 +317,7 @@ class _OffsetMultiple(AbstractTemplate):  # type: ignore[misc]
                 terms = tuple((Offset(offset.terms) * factor.literal_value).terms)
                 return signature(OffsetType(terms), *args)
             if isinstance(offset, OffsetType | StepType) and isinstance(factor, types.Integer):
-                return signature(StepType(_axes(offset)), *args)
+                return signature(StepType(axes(offset)), *args)
         return None
 
 
@@ -398,11 +398,16 @@ def _lower_point_item_known(context: Any, builder: Any, sig: Any, args: Any) -> 
     if -point.ndim <= axis < point.ndim:
         return coordinates(builder, point, args[0])[axis]
     # As in the interpreter an error at run time, so that helpers may ask for `len(p)` first.
-    # numba-cuda has its own calling convention for each function.
-    convention = getattr(context.fndesc, "call_conv", None) or context.call_conv
     with builder.if_then(cgutils.true_bit):
-        convention.return_user_exc(builder, IndexError, (f"a point of {point.ndim} axes has no axis {axis}",))
+        convention_of(context).return_user_exc(
+            builder, IndexError, (f"a point of {point.ndim} axes has no axis {axis}",)
+        )
     return ir.Constant(INT, 0)
+
+
+def convention_of(context: Any) -> Any:
+    """The calling convention of the function that is being lowered: numba-cuda has one for each."""
+    return getattr(context.fndesc, "call_conv", None) or context.call_conv
 
 
 @lower_builtin(operator.getitem, PointType, types.int64)

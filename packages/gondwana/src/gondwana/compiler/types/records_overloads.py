@@ -6,6 +6,7 @@ count as accesses to that array, with the same marks and the same footprint as t
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -17,12 +18,10 @@ from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, inf
 from numba.extending import lower_builtin, lower_cast, lower_getattr_generic
 from numba.np import arrayobj, numpy_support
 
+from gondwana.compiler.types.arguments import WORD
 from gondwana.compiler.types.footprint import recorder
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.views import RecordType, ViewType, address, mark
-
-_BYTE = 1
-"""The alignment of fields: those of packed records have any address."""
 
 
 def element_type(dtype: np.dtype[Any]) -> Any:
@@ -32,6 +31,11 @@ def element_type(dtype: np.dtype[Any]) -> Any:
     places: Any = dtype.fields
     fields = [(name, {"type": element_type(places[name][0]), "offset": places[name][1]}) for name in dtype.names]
     return types.Record(fields, dtype.itemsize, False)
+
+
+def align_of(record: RecordType, name: str) -> int:
+    """Return a number that the address of a field is known to be a multiple of. Local."""
+    return math.gcd(record.align, record.fields.offset(name))
 
 
 def field_type(record: RecordType, name: str) -> Any:
@@ -44,14 +48,22 @@ def field_type(record: RecordType, name: str) -> Any:
         raise errors.TypingError(f"{record} has no field {name!r}: its fields are {', '.join(record.fields.fields)}")
     kind = record.fields.typeof(name)
     if isinstance(kind, types.Record):
-        return RecordType(kind, record.view, record.offset, record.readonly)
+        return RecordType(kind, record.view, record.offset, record.readonly, align_of(record, name))
     if isinstance(kind, types.NestedArray):
-        return types.Array(kind.dtype, kind.ndim, "C", readonly=record.readonly, aligned=False)
+        aligned = align_of(record, name) % numpy_support.as_dtype(kind.dtype).alignment == 0
+        return types.Array(kind.dtype, kind.ndim, "C", readonly=record.readonly, aligned=aligned)
     return kind
 
 
 def store_record(
-    context: Any, builder: Any, view: ViewType | None, place: Any, fields: types.Record, kind: Any, value: Any
+    context: Any,
+    builder: Any,
+    view: ViewType | None,
+    place: Any,
+    fields: types.Record,
+    align: int,
+    kind: Any,
+    value: Any,
 ) -> None:
     """Emit code that stores a value which `fits` as a record. Local.
 
@@ -61,31 +73,47 @@ def store_record(
         view: the array that the record is part of, None outside of arrays.
         place: LLVM pointer to the record.
         fields: Numba's type of the record.
+        align: number that its address is a multiple of.
         kind: type of the value.
         value: the value, an LLVM value.
     """
     if not isinstance(kind, types.BaseTuple):
         if isinstance(kind, RecordType):
             _note(kind, written=False)
-        cgutils.raw_memcpy(builder, place, value, ir.Constant(INT, fields.size), 1)
+            _copy(builder, place, value, fields.size, math.gcd(align, kind.align))
+        else:
+            _copy(builder, place, value, fields.size, 1)
         return
     for index, (given, name) in enumerate(zip(kind.types, fields.fields, strict=True)):
-        where = _member(context, builder, fields, place, name)
-        _store_part(context, builder, view, where, fields.typeof(name), given, builder.extract_value(value, index))
+        where, step = _member(context, builder, fields, place, name), math.gcd(align, fields.offset(name))
+        item = builder.extract_value(value, index)
+        _store_part(context, builder, view, where, fields.typeof(name), step, given, item)
+
+
+def _copy(builder: Any, target: Any, source: Any, nbytes: int, align: int) -> None:
+    """Copy a record. What is aligned goes in words: a device would copy bytes."""
+    if align == 1:
+        cgutils.raw_memcpy(builder, target, source, ir.Constant(INT, nbytes), 1)
+        return
+    word = ir.IntType(8 * min(align, WORD))
+    source, target = (builder.bitcast(place, word.as_pointer()) for place in (source, target))
+    for number in range(nbytes * 8 // word.width):
+        taken, given = (builder.gep(place, [ir.Constant(INT, number)]) for place in (source, target))
+        builder.store(builder.load(taken), given)
 
 
 def _store_part(
-    context: Any, builder: Any, view: ViewType | None, where: Any, member: Any, kind: Any, value: Any
+    context: Any, builder: Any, view: ViewType | None, where: Any, member: Any, align: int, kind: Any, value: Any
 ) -> None:
     """Store a field; a tuple gives several items."""
     if isinstance(member, types.Record):
-        store_record(context, builder, view, where, member, kind, value)
+        store_record(context, builder, view, where, member, align, kind, value)
     elif isinstance(member, types.NestedArray):
         for index, given in enumerate(kind.types):
-            item = builder.gep(where, [ir.Constant(INT, index)])
-            _store_part(context, builder, view, item, member.dtype, given, builder.extract_value(value, index))
+            item, step = builder.gep(where, [ir.Constant(INT, index)]), math.gcd(align, member.size // member.nitems)
+            _store_part(context, builder, view, item, member.dtype, step, given, builder.extract_value(value, index))
     else:
-        _store_number(builder, context, view, member, where, context.cast(builder, value, kind, member))
+        _store_number(builder, context, view, member, where, align, context.cast(builder, value, kind, member))
 
 
 def _member(context: Any, builder: Any, fields: types.Record, place: Any, name: str) -> Any:
@@ -96,8 +124,10 @@ def _member(context: Any, builder: Any, fields: types.Record, place: Any, name: 
     return builder.bitcast(where, context.get_data_type(kind).as_pointer())
 
 
-def _store_number(builder: Any, context: Any, view: ViewType | None, kind: Any, where: Any, number: Any) -> None:
-    stored = builder.store(context.data_model_manager[kind].as_data(builder, number), where, align=_BYTE)
+def _store_number(
+    builder: Any, context: Any, view: ViewType | None, kind: Any, where: Any, align: int, number: Any
+) -> None:
+    stored = builder.store(context.data_model_manager[kind].as_data(builder, number), where, align=align)
     if view is not None:
         mark(builder, stored, view)
 
@@ -150,7 +180,7 @@ def _load_field(context: Any, builder: Any, record: RecordType, place: Any, name
         if not record.readonly:
             _note(record, written=True)  # its items may be set
         return _items(context, builder, field_type(record, name), kind, where)
-    loaded = builder.load(where, align=_BYTE)
+    loaded = builder.load(where, align=align_of(record, name))
     if record.view is not None:
         mark(builder, loaded, record.view)
     return context.data_model_manager[kind].from_data(builder, loaded)
@@ -184,9 +214,10 @@ def _store_field(context: Any, builder: Any, sig: Any, args: Any, name: str) -> 
         raise errors.TypingError(f"the field {name!r} of {record} has several items: set them one by one")
     _note(record, written=True)
     if isinstance(kind, types.Record):
-        store_record(context, builder, record.view, where, kind, given, args[1])
+        store_record(context, builder, record.view, where, kind, align_of(record, name), given, args[1])
     else:
-        _store_number(builder, context, record.view, kind, where, context.cast(builder, args[1], given, kind))
+        value = context.cast(builder, args[1], given, kind)
+        _store_number(builder, context, record.view, kind, where, align_of(record, name), value)
 
 
 @lower_builtin("static_setitem", RecordType, types.StringLiteral, types.Any)
@@ -203,7 +234,7 @@ def _store_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     view, index, kind = sig.args
     recorder.record(view, index, written=True)
     place = address(context, builder, view, args[0], index, args[1])
-    store_record(context, builder, view, place, view.dtype, kind, args[2])
+    store_record(context, builder, view, place, view.dtype, 1, kind, args[2])
     return context.get_dummy_value()
 
 

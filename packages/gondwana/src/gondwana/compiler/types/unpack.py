@@ -62,7 +62,7 @@ class Typing:
             case ArraySpec(dtype, ndim, unit, scaled, readonly):
                 slot = self.slots
                 self.slots += 1
-                return ViewType(scalar_type(dtype), ndim, unit, scaled, readonly, slot, self.scopes, self.kernel)
+                return ViewType(scalar_type(dtype), ndim, unit, scaled, readonly, (slot,), self.scopes, self.kernel)
             case NdarraySpec(dtype, ndim, layout, readonly):
                 return types.Array(scalar_type(dtype), ndim, layout, readonly=readonly)
             case PointSpec(ndim):

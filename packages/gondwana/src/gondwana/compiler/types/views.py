@@ -7,14 +7,16 @@ stores are marked as not touching the other slots (LLVM's scoped no-alias), whic
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, errors, types
 from numba.core.typeconv import Conversion
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import lower_builtin, lower_cast, models, register_model
+from numba.extending import lower_builtin, models, register_model
 from numba.np import numpy_support
 
 from gondwana.compiler.types.footprint import recorder
@@ -28,14 +30,29 @@ class ElementsType(PlainType):
     Attributes:
         dtype: Numba type of an element.
         view: type of the array.
+        aligned: largest number that the address of a record is a multiple of, if the size of records is.
     """
 
     dtype: Any
     view: ViewType
+    aligned = 1
 
     def view_in(self, builder: Any, value: Any) -> Any:
         """The array that a value of this type belongs to."""
         return value
+
+    def among(self, views: Sequence[Any]) -> ElementsType:
+        """The type of one of several arrays."""
+        raise NotImplementedError
+
+    def unify(self, typingctx: Any, other: Any) -> ElementsType | None:
+        """Let one variable hold two arrays that are alike."""
+        return self.among([self, other]) if isinstance(other, type(self)) and self.view.is_like(other.view) else None
+
+    def can_convert_to(self, typingctx: Any, other: Any) -> Any:
+        """An array may be one of several."""
+        alike = isinstance(other, type(self)) and self.view.is_like(other.view)
+        return Conversion.safe if alike and set(self.view.slots) <= set(other.view.slots) else None
 
 
 class ViewType(ElementsType):
@@ -47,26 +64,49 @@ class ViewType(ElementsType):
         unit: the axis whose neighbours are adjacent in memory, -1 without one.
         scaled: whether the domain has a stride that is not contained in the memory strides.
         readonly: whether its memory must not be written.
-        slot: position among the arguments of a kernel, -1 outside of kernels.
+        slots: positions among the arrays of a kernel: one, or several of which it is one.
         scopes: number of slots that are known not to overlap; 0 if overlap is possible.
         kernel: number of the compilation, so that accesses are recorded by the kernel that they belong to.
     """
 
     def __init__(
-        self, dtype: Any, ndim: int, unit: int, scaled: bool, readonly: bool, slot: int, scopes: int, kernel: int
+        self,
+        dtype: Any,
+        ndim: int,
+        unit: int,
+        scaled: bool,
+        readonly: bool,
+        slots: tuple[int, ...],
+        scopes: int,
+        kernel: int,
     ) -> None:
         self.dtype = dtype
         self.ndim = ndim
         self.unit = unit
         self.scaled = scaled
         self.readonly = readonly
-        self.slot = slot
+        self.slots = slots
         self.scopes = scopes
         self.kernel = kernel
         self.view = self
         access = "read-only " if readonly else ""
-        identity = dtype, ndim, unit, scaled, readonly, slot, scopes, kernel
-        super().__init__(f"{access}array({_spelled(dtype)}, {ndim}d)", *identity)
+        self._alike = dtype, ndim, unit, scaled, readonly, scopes, kernel
+        super().__init__(f"{access}array({_spelled(dtype)}, {ndim}d)", *self._alike, slots)
+
+    def is_like(self, other: ViewType) -> bool:
+        """Whether another array differs at most in its place among the arguments."""
+        return self._alike == other._alike
+
+    def among(self, views: Sequence[ElementsType]) -> ViewType:
+        """The type of one of several arrays."""
+        if not all(self.is_like(view.view) for view in views):
+            raise errors.TypingError(
+                "a tuple indexed by a variable has arrays of different types or layouts: "
+                f"({', '.join(map(str, views))}); make them equal, or give constant indices"
+            )
+        dtype, ndim, unit, scaled, readonly, scopes, kernel = self._alike
+        slots = tuple(sorted({slot for view in views for slot in view.view.slots}))
+        return ViewType(dtype, ndim, unit, scaled, readonly, slots, scopes, kernel)
 
 
 def _spelled(dtype: Any) -> str:
@@ -82,19 +122,28 @@ class RecordType(PlainType):
         view: the array that contains it, None for an argument.
         offset: distance of its point from the kernel's index point, None if not a constant.
         readonly: whether its fields must not be set.
+        align: number that its address is known to be a multiple of.
     """
 
-    def __init__(self, fields: types.Record, view: ViewType | None, offset: tuple[int, ...] | None, readonly: bool):
+    def __init__(
+        self,
+        fields: types.Record,
+        view: ViewType | None,
+        offset: tuple[int, ...] | None,
+        readonly: bool,
+        align: int = 1,
+    ) -> None:
         self.fields = self.dtype = fields
         self.view = view
         self.offset = offset
         self.readonly = readonly
-        super().__init__(_spelled(fields), fields, view, offset, readonly)
+        self.align = align
+        super().__init__(_spelled(fields), fields, view, offset, readonly, align)
 
     def unify(self, typingctx: Any, other: Any) -> RecordType | None:
         """Let one variable hold two records of one array: the offset is no longer known."""
         if isinstance(other, RecordType) and (other.fields, other.view) == (self.fields, self.view):
-            return RecordType(self.fields, self.view, None, self.readonly)
+            return RecordType(self.fields, self.view, None, self.readonly, math.gcd(self.align, other.align))
         return None
 
     def can_convert_to(self, typingctx: Any, other: Any) -> Any:
@@ -102,7 +151,7 @@ class RecordType(PlainType):
         if other == self.fields:
             return Conversion.safe
         alike = isinstance(other, RecordType) and (other.fields, other.view) == (self.fields, self.view)
-        return Conversion.safe if alike and other.offset is None else None
+        return Conversion.safe if alike and other.offset is None and self.align % other.align == 0 else None
 
 
 register_model(RecordType)(models.PointerModel)
@@ -159,7 +208,8 @@ def _loaded(elements: ElementsType, index: Any) -> Any:
     """The type of an element in compiled code."""
     if not isinstance(elements.dtype, types.Record):
         return elements.dtype
-    return RecordType(elements.dtype, elements.view, getattr(index, "offset", None), elements.view.readonly)
+    align = math.gcd(elements.dtype.size, elements.aligned)
+    return RecordType(elements.dtype, elements.view, getattr(index, "offset", None), elements.view.readonly, align)
 
 
 @infer_global(operator.setitem)
@@ -208,14 +258,16 @@ def _fits_field(context: Any, given: Any, kind: Any) -> bool:
 
 
 def is_index(view: ViewType, index: Any) -> bool:
-    """Whether `index` can index `view`: a point, an integer for one axis, or a tuple of integers."""
+    """Whether `index` can index `view`: a point, an integer for one axis, or a tuple of those for all axes."""
     if isinstance(index, PointType):
         if index.ndim != view.ndim:
             raise errors.TypingError(f"an array of {view.ndim} axes is indexed by a point of {index.ndim} axes")
         return True
     if isinstance(index, types.Integer):
         return view.ndim == 1
-    return isinstance(index, types.UniTuple) and isinstance(index.dtype, types.Integer) and len(index) == view.ndim
+    members = index.types if isinstance(index, types.BaseTuple) else ()
+    known = all(isinstance(member, types.Integer | PointType) for member in members)
+    return known and sum(getattr(member, "ndim", 1) for member in members) == view.ndim
 
 
 def index_values(context: Any, builder: Any, index: Any, value: Any) -> list[Any]:
@@ -224,7 +276,10 @@ def index_values(context: Any, builder: Any, index: Any, value: Any) -> list[Any
         return coordinates(builder, index, value)
     if isinstance(index, types.Integer):
         return [context.cast(builder, value, index, types.int64)]
-    return [context.cast(builder, builder.extract_value(value, i), index.dtype, types.int64) for i in range(len(index))]
+    parts = (
+        index_values(context, builder, kind, builder.extract_value(value, i)) for i, kind in enumerate(index.types)
+    )
+    return [coordinate for part in parts for coordinate in part]
 
 
 def address(context: Any, builder: Any, view: ViewType, value: Any, index: Any, at: Any) -> Any:
@@ -242,19 +297,20 @@ def address(context: Any, builder: Any, view: ViewType, value: Any, index: Any, 
 
 
 def mark(builder: Any, instruction: Any, view: ViewType) -> None:
-    """Declare that this access touches no array of another slot."""
-    mark_apart(builder, instruction, view.scopes, view.kernel, view.slot)
+    """Declare that this access touches no array of other slots."""
+    mark_apart(builder, instruction, view.scopes, view.kernel, view.slots)
 
 
-def mark_apart(builder: Any, instruction: Any, arrays: int, kernel: int, slot: int | None = None) -> None:
-    """Declare that an access touches none of the arrays of a kernel, or only that of a slot."""
+def mark_apart(builder: Any, instruction: Any, arrays: int, kernel: int, slots: tuple[int, ...] = ()) -> None:
+    """Declare that an access touches none of the arrays of a kernel, or only those of some slots."""
     module = builder.module
     domain = module.add_metadata([f"gondwana kernel {kernel}"])
     scopes = [module.add_metadata([f"slot {number} of kernel {kernel}", domain]) for number in range(arrays)]
-    if slot is not None and scopes:
-        instruction.set_metadata("alias.scope", module.add_metadata([scopes.pop(slot)]))
-    if scopes:
-        instruction.set_metadata("noalias", module.add_metadata(scopes))
+    own = [scopes[slot] for slot in slots if scopes]
+    others = [scope for scope in scopes if scope not in own]
+    for name, found in (("alias.scope", own), ("noalias", others)):
+        if found:
+            instruction.set_metadata(name, module.add_metadata(found))
 
 
 @lower_builtin(operator.getitem, ViewType, types.Any)
@@ -276,11 +332,6 @@ def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     stored = builder.store(value, address(context, builder, view, args[0], index, args[1]))
     mark(builder, stored, view)
     return context.get_dummy_value()
-
-
-@lower_cast(ViewType, ViewType)
-def _lower_cast(context: Any, builder: Any, source: ViewType, target: ViewType, value: Any) -> Any:
-    return value
 
 
 def _extents(builder: Any, elements: ElementsType, value: Any) -> tuple[list[Any], list[Any]]:

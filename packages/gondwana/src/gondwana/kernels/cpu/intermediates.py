@@ -43,7 +43,7 @@ class RingType(PlainType):
         self.dtype = dtype
         self.number = number
         self.order = order
-        self.slot = slot
+        self.slots = (slot,)
         self.scopes = scopes
         self.kernel = kernel
         self.writes = writes

@@ -416,7 +416,7 @@ def asker(axis: int, footprints: dict[int, Footprint], ahead: int | None = None)
     def ask(typingctx: Any, args: Any, p: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             for view, value in _views(builder, args, values[0]):
-                footprint = footprints.get(view.slot)
+                footprint = footprints.get(view.slots[0])
                 if footprint is None or len(footprint.hi) != p.ndim:
                     continue
                 at = coordinates(builder, p, values[1])

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.cuda.extending import intrinsic
 
 from gondwana.compiler.cache import ObjectCode
@@ -19,9 +19,9 @@ from gondwana.compiler.debugging.errors import readable_errors
 from gondwana.compiler.types.arguments import WORD, ScalarSpec, Spec, array_specs, spec_words, working_precision
 from gondwana.compiler.types.footprint import Footprint, recorder
 from gondwana.compiler.types.points import INT, PointType
+from gondwana.compiler.types.records import is_record, named_dtype
 from gondwana.compiler.types.unpack import Reader, Typing
 from gondwana.errors import KernelError
-from gondwana.kernels.arguments import refuse_records
 from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.accumulate import Folding, folding
 from gondwana.kernels.cuda.compiler import Arithmetic, Capability, compile_kernel, cuda, device_function, return_type
@@ -42,10 +42,8 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     """Compile a kernel for one combination of argument specs and one shape of launches. Local.
 
     Raises:
-        KernelError: the types in the kernel cannot be inferred, or it takes records; the message says where and for
-            which arguments.
+        KernelError: the types in the kernel cannot be inferred; the message says where and for which arguments.
     """
-    refuse_records(function.__qualname__, variant.specs)
     number = recorder.new_kernel()
     scopes = len(array_specs(variant.specs)) if variant.disjoint else 0
     typing = Typing(working_precision(variant.specs), scopes, number)
@@ -115,7 +113,8 @@ def accesses_of(variant: Variant, shape: Shape, footprints: dict[int, Footprint]
             found[slot] = Access(streamed=streamed and not footprint.reads)
             continue
         held: tuple[Offset, ...] = ()
-        if march is not None and not array_specs(variant.specs)[slot].scaled:
+        spec = array_specs(variant.specs)[slot]
+        if march is not None and not spec.scaled and not is_record(named_dtype(spec.dtype)):
             held = _held(footprint.reads, march, row, shape)
         found[slot] = Access(held, shape.ahead if held else 0, constant=variant.disjoint)
     return found
@@ -157,7 +156,6 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
     Raises:
         KernelError: the types in a kernel cannot be inferred; the message says where and for which arguments.
     """
-    refuse_records(" and ".join(function.__qualname__ for function in functions), variant.specs)
     tile = Tile(shape, variant.ndim, variant.order)
     number = recorder.new_kernel()
     typing = Typing(working_precision(variant.specs), len(array_specs(variant.specs)), number)
@@ -245,6 +243,13 @@ class _Words(Reader):
         if spec.weak and kind == types.float32:
             return self.read(self.context.get_data_type(kind))
         return super()._scalar(spec, kind)
+
+    def _place(self, kind: Any, words: int) -> Any:
+        """The pointer to a copy of the next words: parameters have no addresses."""
+        room = cgutils.alloca_once(self.builder, ir.ArrayType(INT, words))
+        for place, word in enumerate(self.integers(words)):
+            self.builder.store(word, self.builder.gep(room, [INT(0), INT(place)]))
+        return self.builder.bitcast(room, kind.as_pointer())
 
     def _complex(self, kind: Any, values: list[Any]) -> Any:
         """Two numbers in one word or in two."""

@@ -25,7 +25,7 @@ from numba.cuda.core.callconv import CUDACallConv
 from numba.cuda.core.compiler_machinery import FunctionPass, register_pass
 from numba.cuda.core.errors import TypingError
 from numba.cuda.core.typed_passes import NopythonTypeInference
-from numba.cuda.core.untyped_passes import IRProcessing, LiteralPropagationSubPipelinePass
+from numba.cuda.core.untyped_passes import FixupArgs, IRProcessing, LiteralPropagationSubPipelinePass
 from numba.cuda.cudadrv import nvvm
 from numba.cuda.descriptor import cuda_target
 from numba.cuda.flags import CUDAFlags
@@ -41,6 +41,7 @@ from gondwana.compiler.function import Compilable, JitFunction
 from gondwana.compiler.types import points, views  # noqa: F401  (their types must be registered before anything compiles)
 from gondwana.compiler.types.arguments import import_extensions
 from gondwana.compiler.types.literals import give_back, weaken
+from gondwana.compiler.types.tuples import write_out
 from gondwana.errors import KernelError
 
 Capability = tuple[int, int]
@@ -73,6 +74,17 @@ class _WeakNumbers(_Pass):
     def run_pass(self, state: Any) -> bool:
         """Change the IR of one function before its types are inferred."""
         return weaken(state, numba_ir)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _WriteOutLoops(_Pass):
+    """Write out loops over tuples of arrays or offsets: see `compiler.types.tuples`."""
+
+    _name = "gondwana_write_out_loops_cuda"
+
+    def run_pass(self, state: Any) -> bool:
+        """Change the IR of one function before its types are inferred."""
+        return write_out(state, numba_ir)
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -112,6 +124,7 @@ class _Compiler(compiler.CUDACompiler):  # type: ignore[misc]
     def define_pipelines(self) -> list[Any]:
         """Return the passes, in order."""
         (manager,) = super().define_pipelines()
+        manager.add_pass_after(_WriteOutLoops, FixupArgs)
         manager.add_pass_after(_WeakNumbers, LiteralPropagationSubPipelinePass)
         manager.add_pass_after(_OwnOperators, NopythonTypeInference)
         manager.add_pass_after(_NoPrinting, IRProcessing)

@@ -95,7 +95,7 @@ def inner_lanes(one: Any, ndim: int, order: Order, shape: Shape, count: int) -> 
 def seen_as(kind: Any, accesses: Accesses) -> Any:
     """The type of an argument as a thread sees it: arrays become columns, in tuples too."""
     if isinstance(kind, ViewType):
-        return ColumnType(kind, accesses.get(kind.slot, Access()))
+        return ColumnType(kind, accesses.get(kind.slots[0], Access()))
     if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
         return types.NamedTuple([seen_as(member, accesses) for member in kind.types], kind.instance_class)
     if isinstance(kind, types.BaseTuple):

@@ -8,17 +8,22 @@ other offsets go to memory at the address of the point plus a constant.
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 from numba.core import types
+from numba.core.typing.templates import signature
 from numba.extending import lower_builtin, models, register_model
 
+from gondwana.compiler.types.arguments import WORD
 from gondwana.compiler.types.footprint import recorder
 from gondwana.compiler.types.points import INT, PointType
-from gondwana.compiler.types.views import ElementsType, ViewType, address, field, mark
+from gondwana.compiler.types.records_overloads import store_record
+from gondwana.compiler.types.views import ElementsType, RecordType, ViewType, address, field, mark
 
 Offset = tuple[int, ...]
 _GLOBAL = 1
@@ -43,7 +48,12 @@ class Access:
 
 
 class ColumnType(ElementsType):
-    """An array as a thread sees it at one point of its march."""
+    """An array as a thread sees it at one point of its march.
+
+    Memory that is not known to be aligned would be read byte by byte: `describe_elements` checks where records are.
+    """
+
+    aligned = WORD
 
     def __init__(self, view: ViewType, access: Access) -> None:
         self.view = view
@@ -54,6 +64,11 @@ class ColumnType(ElementsType):
     def view_in(self, builder: Any, value: Any) -> Any:
         """The array that a value of this type belongs to."""
         return builder.extract_value(value, 0)
+
+    def among(self, views: Sequence[ColumnType]) -> ColumnType:
+        """The type of one of several arrays: its elements come from memory."""
+        access = Access(constant=all(column.access.constant for column in views))
+        return ColumnType(self.view.among(views), access)
 
     def has_place(self, ndim: int) -> bool:
         """Whether it knows the address of the element at the index point of a kernel of `ndim` axes."""
@@ -71,6 +86,9 @@ class _ColumnModel(models.StructModel):  # type: ignore[misc]
 @lower_builtin(operator.getitem, ColumnType, types.Any)
 def _lower_load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     column, index = sig.args
+    if isinstance(column.dtype, types.Record):
+        place = _pointer(context, builder, column, index, *args)
+        return builder.addrspacecast(place, place.type.pointee.as_pointer())
     recorder.record(column.view, index, written=False)
     offset = getattr(index, "offset", None)
     if offset in column.access.held:
@@ -88,6 +106,17 @@ def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         _store_streamed(builder, value, pointer)
     else:
         mark(builder, builder.store(value, pointer), column.view)
+    return context.get_dummy_value()
+
+
+@lower_builtin(operator.setitem, ColumnType, types.Any, RecordType)
+@lower_builtin(operator.setitem, ColumnType, types.Any, types.BaseTuple)
+def _store_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    column, index, kind = sig.args
+    recorder.record(column.view, index, written=True)
+    place = _lower_load(context, builder, signature(column.dtype, column, index), args[:2])
+    align = math.gcd(column.dtype.size, column.aligned)
+    store_record(context, builder, column.view, place, column.dtype, align, kind, args[2])
     return context.get_dummy_value()
 
 
