@@ -1,0 +1,204 @@
+"""One sweep over memory for each expression: its operations as one kernel, which is compiled once for its structure.
+
+The text of the kernel names arrays and numbers by their order, so expressions that differ in them alone share code, in
+this process and on disk. Each array is read once a cell.
+"""
+
+from __future__ import annotations
+
+import types as pytypes
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gondwana.arrays.array import Array
+from gondwana.arrays.device_array import DeviceArray
+from gondwana.arrays.expressions.operations import cast
+from gondwana.domains import RectDomain
+from gondwana.kernels.foreach_kernels import Foreach
+from gondwana.kernels.reductions import Folding, Reduce
+
+if TYPE_CHECKING:
+    from gondwana.arrays.expressions.expression import Elementwise
+    from gondwana.arrays.global_array import GlobalArray
+
+_MOST_KERNELS = 1024
+_OUT = "out"
+
+_kernels: dict[tuple[str, str], Any] = {}
+
+
+def store(target: Elementwise, value: Elementwise) -> None:
+    """Compute those elements of an expression that this rank owns, and store them. Local.
+
+    Args:
+        target: elements of the place of the expression.
+        value: the expression.
+    """
+    array = target.selection[0]
+    program = _Program(array)
+    result = program.converted(value, array.dtype)
+    box = owned_box(target)
+    if not box.is_empty:
+        kernel = _kernel("", program.text(f"{_OUT}[p] = {result}"))
+        block = array.peek(array.team.rank)
+        out = _reachable(array)
+        kernel(box, out, *map(_reachable, program.arrays), *program.scalars)
+        if out is not block:
+            block.copy_from(out.restrict(box))
+    array.note_write()
+
+
+def fold(operation: Folding, value: Elementwise) -> Any:
+    """Fold all elements of an expression into one number, as `gw.reduce` does. Collective over its team; blocks.
+
+    Args:
+        operation: operation that folds them.
+        value: the expression: of real numbers or bools.
+    """
+    program = _Program(None)
+    kernel = _kernel(operation, program.text(f"return {program.converted(value, value.dtype)}"))
+    arguments = (*map(_reachable, program.arrays), *program.scalars)
+    return kernel.all(value.team, owned_box(value), *arguments)
+
+
+def values(value: Elementwise) -> np.ndarray[Any, Any]:
+    """Return the elements of an expression or array that this rank owns, on the host and with its axes. Local.
+
+    Those of an array in host memory are the memory itself.
+    """
+    array, _, axes = value.selection
+    box = owned_box(value)
+    program = _Program(None)
+    result = program.converted(value, value.dtype)
+    if value.operation is None:
+        here = _on_host(array).restrict(box)
+    else:
+        here = Array.empty(box, value.dtype)
+        if not box.is_empty:
+            kernel = _kernel("", program.text(f"{_OUT}[p] = {result}", apart=True))
+            kernel(box, here, *map(_on_host, program.arrays), *program.scalars)
+    gone = [axis for axis in range(array.ndim) if axis not in axes]
+    found = here.numpy().transpose((*axes, *gone))
+    return found.reshape(value.part(value.team.rank).shape) if gone else found
+
+
+def owned_box(value: Elementwise) -> RectDomain:
+    """Return the cells that this rank owns of those in an expression or view, as cells of its array. Local."""
+    array, cells, _ = value.selection
+    return array.owned if cells == array.domain.axes else RectDomain.from_axes(cells) & array.owned
+
+
+class _Program:
+    """The statements of a kernel that computes expressions at a point.
+
+    Attributes:
+        arrays: the arrays that it reads, in the order of the parameters; without the one that it writes.
+        scalars: the numbers, in the order of the parameters.
+
+    Args:
+        out: array that it writes.
+    """
+
+    def __init__(self, out: GlobalArray | None) -> None:
+        self.arrays: list[GlobalArray] = []
+        self.scalars: list[np.generic] = []
+        self._lines: list[str] = []
+        self._names: dict[Any, str] = {}
+        self._out = out
+
+    def text(self, last: str, *, apart: bool = False) -> str:
+        """Return the whole function.
+
+        Args:
+            last: its last statement.
+            apart: whether it writes another array than those of expressions.
+        """
+        out = (_OUT,) if apart or self._out is not None else ()
+        arrays = (f"a{number}" for number in range(len(self.arrays)))
+        scalars = (f"s{number}" for number in range(len(self.scalars)))
+        body = "".join(f"    {line}\n" for line in (*self._lines, last))
+        return f"def expression({', '.join(('p', *out, *arrays, *scalars))}):\n{body}"
+
+    def converted(self, value: Any, dtype: np.dtype[Any]) -> str:
+        """Return the name of a value of some dtype, after the statements that compute it."""
+        if isinstance(value, np.generic):
+            self.scalars.append(value)
+            return self._line(cast(f"s{len(self.scalars) - 1}", value.dtype, dtype))
+        name = self._name_of(value)
+        if value.dtype == dtype:
+            return name
+        key = name, dtype
+        if key not in self._names:
+            self._names[key] = self._line(cast(name, value.dtype, dtype))
+        return self._names[key]
+
+    def _name_of(self, root: Elementwise) -> str:
+        """The name of the value of an expression. A list takes the place of recursion: expressions may be deep."""
+        todo = [root]
+        while todo:
+            node = todo[-1]
+            below = [one for one in node.operands if id(one) not in self._names and not isinstance(one, np.generic)]
+            if id(node) in self._names:
+                todo.pop()
+            elif below:
+                todo += below
+            else:
+                self._names[id(node)] = self._computed(node)
+                todo.pop()
+        return self._names[id(root)]
+
+    def _computed(self, node: Elementwise) -> str:
+        if node.operation is None:
+            return self._loaded(node.selection[0])
+        node.check_unchanged()
+        kinds = node.operation.operands
+        operands = [self.converted(one, kind) for one, kind in zip(node.operands, kinds, strict=True)]
+        form, name = node.operation.form, f"v{len(self._lines)}"
+        calculating = f"np.{kinds[0].name}" if kinds else ""
+        return self._line(form.format(*operands, v=name, k=calculating), statement="{v}" in form)
+
+    def _loaded(self, array: GlobalArray) -> str:
+        """The name of the element of an array, which is read once."""
+        key = array.dtype, id(array)
+        if key not in self._names:
+            if array is self._out:
+                place = _OUT
+            else:
+                place = f"a{len(self.arrays)}"
+                self.arrays.append(array)
+            self._names[key] = self._line(f"{place}[p]")
+        return self._names[key]
+
+    def _line(self, text: str, *, statement: bool = False) -> str:
+        """Add a statement, or one that gives an expression of Python its name; return the name."""
+        name = f"v{len(self._lines)}"
+        self._lines.append(text if statement else f"{name} = {text}")
+        return name
+
+
+def _kernel(operation: str, text: str) -> Any:
+    """The kernel with this text, of `gw.foreach` if there is no operation that folds its values."""
+    found = _kernels.get((operation, text))
+    if found is None:
+        names: dict[str, Any] = {"np": np, "__name__": "expression"}
+        exec(compile(text, "<expression>", "exec"), names)
+        function: pytypes.FunctionType = names["expression"]
+        found = Reduce(function, op=operation) if operation else Foreach(function)  # type: ignore[arg-type]
+        found.interpreted = False  # as what else the library compiles
+        if len(_kernels) >= _MOST_KERNELS:
+            _kernels.clear()
+        _kernels[operation, text] = found
+    return found
+
+
+def _reachable(array: GlobalArray) -> Array | DeviceArray:
+    """The block of this rank, or a copy on the host if no kernel can run on its memory."""
+    block = array.peek(array.team.rank)
+    return block if isinstance(block, Array | DeviceArray) else block.copy()
+
+
+def _on_host(array: GlobalArray) -> Array:
+    """The block of this rank, or a copy of it on the host."""
+    block = array.peek(array.team.rank)
+    return block if isinstance(block, Array) else block.copy()
