@@ -6,6 +6,7 @@ knows the division of all others: no rank asks where anything is.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -62,7 +63,7 @@ class Divided(Elementwise, ABC):
     def label(self) -> str:
         """A name in messages, the same on all ranks."""
 
-    @property
+    @functools.cached_property
     def selection(self) -> Selection:
         """The array, the coordinates of its cells that are elements here, and those of its axes that are axes here."""
         return self._array, self._cells, self._axes
@@ -107,14 +108,15 @@ class Divided(Elementwise, ABC):
             block, point = self._at(cells)
             block[point] = value
         elif isinstance(value, Divided):
-            if value.selection != (self._array, cells, axes):  # else it is the end of `T[...] += e`
+            ended = value._array is self._array and (value._cells, value._axes) == (cells, axes)
+            if not ended:  # by `T[...] += e`, which stores first and assigns then
                 start_copy(value, GlobalView(self._array, cells, axes)).wait()
         elif isinstance(value, Elementwise):
             assign(GlobalView(self._array, cells, axes), value)
         elif isinstance(value, np.ndarray | DomainArray | list):
             raise UsageError(
                 f"T[...] = a {type(value).__name__}: give a number, an expression, a global array or a view of one; "
-                "elements that one rank has go to all by gw.scatter, of this rank by T.values or T.block(rank).copy_from"
+                "elements that one rank has go to all by gw.scatter, of this rank by T.values[...]"
             )
         else:
             GlobalView(self._array, cells, axes).fill(value)
@@ -224,6 +226,8 @@ class Divided(Elementwise, ABC):
 
     def _chosen(self, index: Any) -> tuple[tuple[range, ...], tuple[int, ...]]:
         """The cells that an index selects, and the axes that remain."""
+        if index is Ellipsis:
+            return self._cells, self._axes
         cells, kept = list(self._cells), []
         for axis, place in zip(self._axes, positions_of(self.domain, index), strict=True):
             if isinstance(place, slice):

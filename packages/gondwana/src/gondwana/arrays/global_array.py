@@ -104,6 +104,12 @@ class GlobalArray(Divided):
     def _axes(self) -> tuple[int, ...]:
         return tuple(range(self.layout.domain.ndim))
 
+    @functools.cached_property
+    def division(self) -> tuple[object, ...]:
+        """What arrays have in common whose cells are the same and have the same owners."""
+        layout = self.layout
+        return self.team, layout.domain.axes, layout.grid, layout.division
+
     @property
     def domain(self) -> RectDomain:
         """All cells, of all ranks, without ghosts."""

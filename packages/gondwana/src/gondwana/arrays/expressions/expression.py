@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from gondwana.arrays.expressions import reductions, sweeps
-from gondwana.arrays.expressions.operations import BOOL, COMPARISONS, Operation, check_element, operation
+from gondwana.arrays.expressions.operations import BOOL, COMPARISONS, Operation, check_element, operation, refusal
 from gondwana.domains import Point, RectDomain
 from gondwana.errors import UsageError
 from gondwana.teams import Team
@@ -102,10 +102,11 @@ class Elementwise(NDArrayOperatorsMixin):
         """Return the elements in another dtype, as an expression. Local.
 
         Raises:
-            UsageError: global arrays do not have the dtype.
+            UsageError: global arrays do not have the dtype, or complex numbers would become real ones.
         """
         target = np.dtype(dtype)
         check_element(target, "astype")
+        _check_real(self.dtype, target)
         return Expression(Operation("{0}", (target,), target), (self,))
 
     def clip(self, low: Any = None, high: Any = None) -> Expression:
@@ -289,10 +290,7 @@ class Elementwise(NDArrayOperatorsMixin):
         out = options.pop("out", (None,))[0]
         if method != "__call__" or options:
             how = f".{method}" if method != "__call__" else f" with {next(iter(options))}="
-            raise UsageError(
-                f"numpy.{ufunc.__name__}{how} is not among the operations on global arrays: there are T.sum() and the "
-                "like, gw.where(condition, a, b) and astype"
-            )
+            raise refusal(f"numpy.{ufunc.__name__}{how}")
         result = applied(ufunc, *inputs)
         if out is None or (isinstance(out, Expression) and out is inputs[0]):
             return result  # `e += 1` names another expression
@@ -312,10 +310,10 @@ class Elementwise(NDArrayOperatorsMixin):
         return numpy_functions.call(function, args, kwargs)
 
     def __iter__(self) -> NoReturn:
-        raise reductions.refusal("iteration over T, such as list(T),")
+        raise refusal("iteration over T, such as list(T),")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        raise reductions.refusal("a conversion to an ndarray, such as np.asarray(T),")
+        raise refusal("a conversion to an ndarray, such as np.asarray(T),")
 
 
 class Expression(Elementwise):
@@ -350,8 +348,11 @@ class Expression(Elementwise):
         self.dtype = operation.dtype
         self._selection = _common(operands) if selection is None else selection
         self.team = self._selection[0].team
-        arrays = [one.selection[0] for one in operands if isinstance(one, Elementwise) and one.operation is None]
-        self._writes = [(array, array.watch()) for array in arrays]
+        self._writes = [
+            (one.selection[0], one.selection[0].watch())
+            for one in operands
+            if isinstance(one, Elementwise) and one.operation is None
+        ]
 
     @property
     def selection(self) -> Selection:
@@ -403,23 +404,27 @@ def applied(function: Any, *operands: Any) -> Expression:
         special = _power(*operands)
         if special is not None:
             return special
-    operands = tuple(one[()] if isinstance(one, np.ndarray) and one.ndim == 0 else one for one in operands)
-    kinds = tuple(map(_kind, operands))
+    kinds = tuple(_kind(one, function) for one in operands)
     found = operation(function, kinds)
-    for place, (value, kind) in enumerate(zip(operands, kinds, strict=True)):
-        if function in COMPARISONS and kind is int and found.operands[place].kind in "iu":
-            # NumPy compares any integers: one that does not fit has 64 bits.
-            limits = np.iinfo(found.operands[place])
-            if not limits.min <= value <= limits.max:
-                wide = np.dtype(np.int64 if value < 0 else np.uint64)
-                found = operation(function, (*kinds[:place], wide, *kinds[place + 1 :]))
+    if function in COMPARISONS and any(kind is int for kind in kinds):  # to NumPy, np.dtype("i8") equals int
+        found = _exact_comparison(function, operands, kinds, found)
     given = zip(operands, found.operands, strict=True)
     return Expression(found, tuple(one if isinstance(one, Elementwise) else dtype.type(one) for one, dtype in given))
 
 
+def _exact_comparison(function: Any, operands: tuple[Any, ...], kinds: tuple[Any, ...], found: Operation) -> Operation:
+    """A comparison with a Python integer, which has 64 bits if it does not fit the other operand, as in NumPy."""
+    place = 0 if kinds[0] is int else 1
+    value, dtype = operands[place], found.operands[place]
+    if dtype.kind not in "iu" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        return found
+    wide = np.dtype(np.int64 if value < 0 else np.uint64)
+    return operation(function, (*kinds[:place], wide, *kinds[place + 1 :]))
+
+
 def _power(base: Any, exponent: Any) -> Expression | None:
     """Powers that NumPy computes by other operations."""
-    if not isinstance(base, Elementwise) or type(exponent) not in (int, float):
+    if not isinstance(base, Elementwise) or type(exponent) not in _WEAK:
         return None
     if exponent == 2 and (base.dtype.kind in "fc" or type(exponent) is int):
         return applied(np.square, base)
@@ -430,32 +435,31 @@ def _power(base: Any, exponent: Any) -> Expression | None:
     return None
 
 
-def _kind(value: Any) -> Any:
+_WEAK = frozenset([int, float, complex])
+
+
+def _kind(value: Any, function: Any) -> Any:
     """The dtype of an operand, or the type of a number of Python's."""
-    if isinstance(value, Elementwise | np.generic):
+    kind = type(value)
+    if kind in _WEAK:
+        return kind
+    if isinstance(value, Elementwise | np.generic) or (kind is np.ndarray and value.ndim == 0):
         return value.dtype
-    if isinstance(value, bool):
+    if kind is bool:
         return BOOL
-    if type(value) in (int, float, complex):
-        return type(value)
-    if isinstance(value, np.ndarray):
-        raise UsageError(
-            f"arithmetic of a global array with an ndarray of shape {value.shape}: make it a global array of the same "
-            "layout, by gw.from_numpy (all cells), or use T.values (this rank's cells)"
-        )
-    raise UsageError(
-        f"arithmetic of a global array with a {type(value).__name__}: give a number, a global array, a view of one or "
-        "an expression; T.local and T.block(rank) are of one rank"
+    raise refusal(
+        f"numpy.{function.__name__} of a {kind.__name__} (gw.from_numpy makes a global array of one with all cells)"
     )
 
 
 def _common(operands: tuple[Any, ...]) -> Selection:
     """The cells of the operands, which are the same."""
-    first: Elementwise
-    first, *others = [one for one in operands if isinstance(one, Elementwise)]
+    found: Elementwise
+    found, *others = [one for one in operands if isinstance(one, Elementwise)]
     for other in others:
-        check_same_cells(first, other)
-    return first.selection
+        if other.selection is not found.selection:
+            check_same_cells(found, other)
+    return found.selection
 
 
 def check_same_cells(first: Elementwise, other: Elementwise) -> None:
@@ -465,22 +469,17 @@ def check_same_cells(first: Elementwise, other: Elementwise) -> None:
         UsageError: they differ; the message says how to copy one of them.
     """
     (array, cells, axes), (another, others, other_axes) = first.selection, other.selection
-    if array is not another and _division(array) != _division(another):
+    if array is not another and array.division != another.division:
         raise UsageError(
             f"arithmetic of {array.label} and {another.label}, whose cells lie on other ranks (domain and grid "
-            f"{_division(array)[1:3]} and {_division(another)[1:3]}): copy one to the layout of the other before, as in "
-            "C = gw.empty_like(A, B.dtype); gw.copy(B, C)"
+            f"{array.domain, array.grid} and {another.domain, another.grid}): copy one to the layout of the other, as "
+            "in C = gw.empty_like(A, B.dtype); gw.copy(B, C)"
         )
     if cells != others or axes != other_axes:
         raise UsageError(
             f"arithmetic of different cells, of {first.domain!r} and of {other.domain!r}, of {array.label}: operands "
             "have the same cells; a kernel of gw.foreach reads neighbours, and gw.copy copies views to other places"
         )
-
-
-def _division(array: GlobalArray) -> tuple[Any, ...]:
-    layout = array.layout
-    return array.team, layout.domain, layout.grid, layout.division
 
 
 def assign(target: Elementwise, value: Elementwise) -> None:
@@ -494,17 +493,22 @@ def assign(target: Elementwise, value: Elementwise) -> None:
         UsageError: the cells are others, or complex numbers would be stored as real ones.
     """
     check_same_cells(target, value)
-    if value.dtype.kind == "c" and target.dtype.kind != "c":
-        raise UsageError(f"elements of {value.dtype} do not fit an array of {target.dtype}: store e.real")
+    _check_real(value.dtype, target.dtype)
     sweeps.store(target, value)
+
+
+def _check_real(source: np.dtype[Any], target: np.dtype[Any]) -> None:
+    if source.kind == "c" and target.kind not in "cb":
+        raise UsageError(f"{source} would lose its imaginary parts as {target}: use .real")
 
 
 def _of_parts(value: Elementwise, part: str) -> Expression:
     """The real or imaginary parts of elements."""
-    if value.dtype.kind != "c":
-        return applied(np.positive, value) if part == "real" else applied(np.multiply, value, 0)
-    dtype = np.dtype(f"f{value.dtype.itemsize // 2}")
-    return Expression(Operation(f"{{0}}.{part}", (value.dtype,), dtype), (value,))
+    own = value.dtype
+    if own.kind == "c":
+        return Expression(Operation(f"{{0}}.{part}", (own,), np.dtype(f"f{own.itemsize // 2}")), (value,))
+    zero = "False" if own.kind == "b" else f"np.{own.name}(0)"
+    return Expression(Operation("{0}" if part == "real" else zero, (own,), own), (value,))
 
 
 def where(condition: Any, a: Any, b: Any) -> Expression:
@@ -582,8 +586,8 @@ def array(source: Elementwise) -> GlobalArray:
 
     if not isinstance(source, Elementwise):
         raise UsageError(
-            f"gw.array of a {type(source).__name__}: give a global array, a view of one or an expression; gw.from_numpy "
-            "takes an ndarray, gw.Array makes an array of this rank"
+            f"gw.array of a {type(source).__name__}: give a global array, a view of one or an expression; "
+            "gw.from_numpy takes an ndarray, gw.Array makes an array of this rank"
         )
     holder, cells, axes = source.selection
     whole = isinstance(source, GlobalArray) or source.selection[1:] == holder.selection[1:]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gondwana.arrays.expressions.expression import Elementwise, isclose, where
-from gondwana.arrays.expressions.reductions import refusal
+from gondwana.arrays.expressions.operations import refusal
 from gondwana.errors import UsageError
 
 _METHODS: dict[Callable[..., Any], str] = {

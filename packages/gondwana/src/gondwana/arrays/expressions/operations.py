@@ -1,8 +1,9 @@
 """Operations on the elements of global arrays: NumPy's rules for their types, and how compiled code spells them.
 
-A form is text of Python, in which `{0}`, `{1}` and so on stand for the names of the operands, `{k}` for the type in
-which it calculates and `{v}` for the name of the result. It uses what Numba compiles for the processor and for GPUs
-alike. Values are NumPy's, bit by bit, except where a library of functions, such as that of `exp`, rounds differently.
+A form is text of Python, in which `{0}`, `{1}` and so on stand for the names of the operands, `{v}` for that of the
+result and, until an operation is made of it, `{k}` for the type in which it calculates. It uses what Numba compiles for
+the processor and for GPUs alike. Values are NumPy's, bit by bit, except where a library of functions, such as that of
+`exp`, rounds differently.
 """
 
 from __future__ import annotations
@@ -142,7 +143,8 @@ def operation(function: Any, kinds: tuple[Any, ...]) -> Operation:
         kinds: for each operand its dtype, or Python's `int`, `float` or `complex`, which take that of the others.
 
     Raises:
-        UsageError: global arrays have no such function, or not for these types.
+        TypeError: global arrays have no such function.
+        UsageError: they have none for these types.
     """
     if function is np.where:
         common = np.result_type(*(kind if isinstance(kind, np.dtype) else kind(0) for kind in kinds[1:]))
@@ -150,7 +152,7 @@ def operation(function: Any, kinds: tuple[Any, ...]) -> Operation:
     name = f"numpy.{function.__name__}"
     forms = _FORMS.get(function)
     if forms is None:
-        raise UsageError(f"{name} {_NOT_OFFERED}: use T.values, this rank's cells, or a kernel of gw.foreach")
+        raise refusal(name)
     try:
         *operands, result = function.resolve_dtypes((*kinds, None))
     except TypeError:
@@ -159,11 +161,11 @@ def operation(function: Any, kinds: tuple[Any, ...]) -> Operation:
     form = forms.get("i" if operands[0].kind == "u" else operands[0].kind)
     check_element(result, name)
     if form is None or not {kind.itemsize for kind in operands} <= {1, 2, 4, 8, 16} or np.dtype("f2") in operands:
-        raise UsageError(f"{name} of {spelled(operands[0])} {_NOT_OFFERED}: use astype, or a kernel of gw.foreach")
-    return Operation(form, tuple(operands), result)
-
-
-_NOT_OFFERED = "is not among the operations on global arrays"
+        raise UsageError(
+            f"{name} of {spelled(operands[0])} is not among the operations on global arrays: use astype, or a "
+            "kernel of gw.foreach"
+        )
+    return Operation(form.replace("{k}", f"np.{operands[0].name}"), tuple(operands), result)
 
 
 def check_element(dtype: np.dtype[Any], what: str) -> None:
@@ -193,14 +195,22 @@ def cast(name: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
     Args:
         name: name of the value.
         source: its dtype.
-        target: dtype that it gets.
+        target: dtype that it gets, not a real one for complex numbers.
     """
     if source == target:
         return name
     if target.kind == "b":
         return f"({name} != 0)"
-    if source.kind == "c" and target.kind != "c":
-        name = f"{name}.real"
-    elif target.kind == "c" and source.kind in "biu":
+    if target.kind == "c" and source.kind in "biu":
         name = f"np.float64({name})"
     return f"np.{target.name}({name})"
+
+
+def refusal(what: str) -> TypeError:
+    """Return the error of an operation that needs the cells of a global array in one place. Local."""
+    return TypeError(
+        f"{what} is not defined on a GlobalArray T, whose cells are divided over ranks: use T.values (this rank's "
+        "cells as an ndarray), T.local (with ghosts, in global coordinates), T.block(rank), T.to_numpy() (all cells, a "
+        "copy, collective), gw.copy to another global array, or a kernel of @gw.foreach; NumPy's functions that work "
+        "cell by cell, and np.sum, min, max, mean and the like, work on all cells"
+    )

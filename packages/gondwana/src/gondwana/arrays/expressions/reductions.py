@@ -243,13 +243,3 @@ def _check_numbers(value: Elementwise, which: str) -> None:
 def _check_elements(value: Elementwise, which: str) -> None:
     if value.domain.is_empty:
         raise UsageError(f"{which}() of an array on {value.domain!r}, which has no cells")
-
-
-def refusal(what: str) -> TypeError:
-    """Return the error of an operation that needs the cells of a global array in one place. Local."""
-    return TypeError(
-        f"{what} is not defined on a GlobalArray T, whose cells are divided over ranks: use T.values (this rank's cells "
-        f"as an ndarray), T.local (with ghosts, in global coordinates), T.block(rank), T.to_numpy() (a copy of all "
-        "cells, collective), gw.copy to another global array, or a kernel of @gw.foreach; NumPy's functions that work "
-        "cell by cell, and np.sum, min, max, mean and the like, work on all cells"
-    )

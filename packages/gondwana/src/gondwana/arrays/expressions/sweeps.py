@@ -122,45 +122,44 @@ class _Program:
 
     def converted(self, value: Any, dtype: np.dtype[Any]) -> str:
         """Return the name of a value of some dtype, after the statements that compute it."""
-        if isinstance(value, np.generic):
-            self.scalars.append(value)
-            return self._line(cast(f"s{len(self.scalars) - 1}", value.dtype, dtype))
-        name = self._name_of(value)
-        if value.dtype == dtype:
+        name = self._names.get(id(value)) or self._name_of(value)
+        source = value.dtype
+        if source is dtype or source == dtype:
             return name
         key = name, dtype
         if key not in self._names:
-            self._names[key] = self._line(cast(name, value.dtype, dtype))
+            self._names[key] = self._line(cast(name, source, dtype))
         return self._names[key]
 
-    def _name_of(self, root: Elementwise) -> str:
+    def _name_of(self, root: Any) -> str:
         """The name of the value of an expression. A list takes the place of recursion: expressions may be deep."""
-        todo = [root]
+        names, todo = self._names, [root]
         while todo:
             node = todo[-1]
-            below = [one for one in node.operands if id(one) not in self._names and not isinstance(one, np.generic)]
-            if id(node) in self._names:
-                todo.pop()
-            elif below:
+            below = () if isinstance(node, np.generic) else [one for one in node.operands if id(one) not in names]
+            if below:
                 todo += below
-            else:
-                self._names[id(node)] = self._computed(node)
-                todo.pop()
-        return self._names[id(root)]
+                continue
+            todo.pop()
+            if id(node) not in names:
+                names[id(node)] = self._computed(node)
+        return names[id(root)]
 
-    def _computed(self, node: Elementwise) -> str:
-        if node.operation is None:
+    def _computed(self, node: Any) -> str:
+        if isinstance(node, np.generic):
+            self.scalars.append(node)
+            return f"s{len(self.scalars) - 1}"
+        operation = node.operation
+        if operation is None:
             return self._loaded(node.selection[0])
         node.check_unchanged()
-        kinds = node.operation.operands
-        operands = [self.converted(one, kind) for one, kind in zip(node.operands, kinds, strict=True)]
-        form, name = node.operation.form, f"v{len(self._lines)}"
-        calculating = f"np.{kinds[0].name}" if kinds else ""
-        return self._line(form.format(*operands, v=name, k=calculating), statement="{v}" in form)
+        operands = tuple(map(self.converted, node.operands, operation.operands))
+        text = operation.form.format(*operands, v=f"v{len(self._lines)}")
+        return self._line(text, statement="{v}" in operation.form)
 
     def _loaded(self, array: GlobalArray) -> str:
         """The name of the element of an array, which is read once."""
-        key = array.dtype, id(array)
+        key = "array", id(array)
         if key not in self._names:
             if array is self._out:
                 place = _OUT
