@@ -1,4 +1,4 @@
-"""Memory of other ranks, in Python and in compiled code: the checks of nine programs, every check a test of its own.
+"""Memory of other ranks, in Python and in compiled code: the checks of eleven programs, every check a test of its own.
 
 They share a job for each setting, as most of what a job costs is the start of its ranks. GONDWANA_RANKS_PER_NODE lets
 ranks of one machine take each other to be on several nodes, so that messages are tested, too.
@@ -101,4 +101,21 @@ def test_copy(program: str, name: str) -> None:
 @MPICH_NODES
 @checks.checks("divided_checks")
 def test_copies_between_global_arrays(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@ON_ONE_NODE
+@ONE_PER_NODE
+@TWO_PER_NODE
+@THREE_NODES
+@MPICH_NODES
+@checks.checks("expression_checks")
+def test_arithmetic(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.more
+@pytest.mark.ranks(1, 3, timeout=TIMEOUT)
+@checks.checks("expression_type_checks")
+def test_arithmetic_of_other_types(program: str, name: str) -> None:
     checks.run(program, name)

