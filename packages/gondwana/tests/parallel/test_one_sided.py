@@ -1,4 +1,4 @@
-"""Memory of other ranks, in Python and in compiled code: the checks of eleven programs, every check a test of its own.
+"""Memory of other ranks, in Python and in compiled code: the checks of twelve programs, every check a test of its own.
 
 They share a job for each setting, as most of what a job costs is the start of its ranks. GONDWANA_RANKS_PER_NODE lets
 ranks of one machine take each other to be on several nodes, so that messages are tested, too.

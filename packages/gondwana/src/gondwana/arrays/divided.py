@@ -64,7 +64,7 @@ class Divided(Elementwise, ABC):
         """A name in messages, the same on all ranks."""
 
     @functools.cached_property
-    def selection(self) -> Selection:
+    def _selection(self) -> Selection:
         """The array, the coordinates of its cells that are elements here, and those of its axes that are axes here."""
         return self._array, self._cells, self._axes
 
@@ -205,7 +205,7 @@ class Divided(Elementwise, ABC):
         cells = list(self._cells)
         for axis, span in zip(self._axes, positions.axes, strict=True):
             cells[axis] = cells[axis][span.start : span.stop]
-        found: DomainArray = self._array.peek(rank).restrict(RectDomain.from_axes(cells))
+        found: DomainArray = self._array._peek(rank).restrict(RectDomain.from_axes(cells))
         for axis in reversed(range(len(cells))):
             if axis not in self._axes:
                 found = found.slice(axis, cells[axis].start)
@@ -282,7 +282,7 @@ class GlobalView(Divided):
     def fill(self, value: Any) -> None:
         """Set the elements that this rank owns to one value. Local."""
         rank = self.team.rank
-        self._array.note_write()
+        self._array._note_write()
         self.end(rank, self.part(rank)).fill(value)
 
     @property
@@ -315,7 +315,7 @@ def start_copy(src: Divided | None, dst: Divided | None) -> Plan:
     ends = [end for end in (src, dst) if end is not None]
     key = ("copy", *((id(end._array), end._cells, end._axes) if end is not None else () for end in (src, dst)))
     if dst is not None:
-        dst._array.note_write()
+        dst._array._note_write()
     first = ends[0]._array
     known = first.plans.get(key)
     if known is None:

@@ -105,7 +105,7 @@ class GlobalArray(Divided):
         return tuple(range(self.layout.domain.ndim))
 
     @functools.cached_property
-    def division(self) -> tuple[object, ...]:
+    def _division(self) -> tuple[object, ...]:
         """What arrays have in common whose cells are the same and have the same owners."""
         layout = self.layout
         return self.team, layout.domain.axes, layout.grid, layout.division
@@ -179,8 +179,8 @@ class GlobalArray(Divided):
         Raises:
             UsageError: the block is in other memory.
         """
-        self.note_write()
-        block = self.peek(self.team.rank)
+        self._note_write()
+        block = self._peek(self.team.rank)
         if not isinstance(block, Array | DeviceArray):
             raise UsageError(
                 f"neither the processor nor a GPU reaches cells in {self.kind.name} memory: move them by "
@@ -229,10 +229,10 @@ class GlobalArray(Divided):
             True
         """
         if rank == self.team.rank:
-            self.note_write()
-        return self.peek(rank)
+            self._note_write()
+        return self._peek(rank)
 
-    def peek(self, rank: int) -> Array | RemoteArray:
+    def _peek(self, rank: int) -> Array | RemoteArray:
         """Return what `block` does, to read it or to write ghosts: it does not count as a write. Local."""
         if rank not in self._blocks:
             segment = self._segment
@@ -244,7 +244,7 @@ class GlobalArray(Divided):
             self._blocks[rank] = ArrayReference(pointer, self.layout.held(rank), memory.strides).array()
         return self._blocks[rank]
 
-    def watch(self) -> int:
+    def _watch(self) -> int:
         """Return how often the own cells may have been written: it is counted from now on. Local.
 
         What hands out the memory of this rank counts as a write. `local`, which kernels use, is kept in between, and
@@ -253,7 +253,7 @@ class GlobalArray(Divided):
         self.__dict__.pop("local", None)
         return self.writes
 
-    def note_write(self) -> None:
+    def _note_write(self) -> None:
         """Count a write of the own cells. Local."""
         self.writes += 1
 

@@ -34,28 +34,26 @@ class Elementwise(NDArrayOperatorsMixin):
     Attributes:
         team: the ranks that share the cells.
         dtype: type of an element.
-        operation: operation that gives the elements, None for arrays.
-        operands: its operands: arrays, views, expressions and NumPy's scalars.
     """
 
     team: Team
     dtype: np.dtype[Any]
-    operation: Operation | None = None
-    operands: tuple[Any, ...] = ()
+    _operation: Operation | None = None  # that gives the elements, None for arrays
+    _operands: tuple[Any, ...] = ()
     __hash__ = object.__hash__
 
     @property
     @abstractmethod
-    def selection(self) -> Selection:
+    def _selection(self) -> Selection:
         """The cells that the elements belong to."""
 
-    def check_unchanged(self) -> None:
+    def _check_unchanged(self) -> None:
         """Refuse to be computed from other elements than at first. Local."""
 
     @property
     def domain(self) -> RectDomain:
         """Coordinates of the elements, of all ranks and without ghosts."""
-        _, cells, axes = self.selection
+        _, cells, axes = self._selection
         return RectDomain.from_axes([cells[axis] for axis in axes])
 
     @property
@@ -66,7 +64,7 @@ class Elementwise(NDArrayOperatorsMixin):
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self.selection[2])
+        return len(self._selection[2])
 
     @property
     def size(self) -> int:
@@ -75,7 +73,7 @@ class Elementwise(NDArrayOperatorsMixin):
 
     def part(self, rank: int) -> RectDomain:
         """Return the positions, from 0 along each axis, of the elements that a rank owns. Local."""
-        array, cells, axes = self.selection
+        array, cells, axes = self._selection
         spans = []
         for along, owned in zip(cells, array.layout.owned(rank).axes, strict=True):
             first = max(0, -((along.start - owned.start) // along.step))
@@ -294,7 +292,7 @@ class Elementwise(NDArrayOperatorsMixin):
         result = applied(ufunc, *inputs)
         if out is None or (isinstance(out, Expression) and out is inputs[0]):
             return result  # `e += 1` names another expression
-        if not isinstance(out, Elementwise) or out.operation is not None:
+        if not isinstance(out, Elementwise) or out._operation is not None:
             raise UsageError(f"out={out!r}: give a global array or a view of the cells of the operands")
         if not np.can_cast(result.dtype, out.dtype, "same_kind"):
             raise UsageError(
@@ -343,23 +341,23 @@ class Expression(Elementwise):
     """
 
     def __init__(self, operation: Operation, operands: tuple[Any, ...], selection: Selection | None = None) -> None:
-        self.operation = operation
-        self.operands = operands
+        self._operation = operation
+        self._operands = operands
         self.dtype = operation.dtype
-        self._selection = _common(operands) if selection is None else selection
-        self.team = self._selection[0].team
+        self._place = _common(operands) if selection is None else selection
+        self.team = self._place[0].team
         self._writes = [
-            (one.selection[0], one.selection[0].watch())
+            (one._selection[0], one._selection[0]._watch())
             for one in operands
-            if isinstance(one, Elementwise) and one.operation is None
+            if isinstance(one, Elementwise) and one._operation is None
         ]
 
     @property
-    def selection(self) -> Selection:
+    def _selection(self) -> Selection:
         """The cells that the elements belong to."""
-        return self._selection
+        return self._place
 
-    def check_unchanged(self) -> None:
+    def _check_unchanged(self) -> None:
         """Refuse to be computed if an array among the operands may have been written since. Local.
 
         Raises:
@@ -457,9 +455,9 @@ def _common(operands: tuple[Any, ...]) -> Selection:
     found: Elementwise
     found, *others = [one for one in operands if isinstance(one, Elementwise)]
     for other in others:
-        if other.selection is not found.selection:
+        if other._selection is not found._selection:
             check_same_cells(found, other)
-    return found.selection
+    return found._selection
 
 
 def check_same_cells(first: Elementwise, other: Elementwise) -> None:
@@ -468,8 +466,8 @@ def check_same_cells(first: Elementwise, other: Elementwise) -> None:
     Raises:
         UsageError: they differ; the message says how to copy one of them.
     """
-    (array, cells, axes), (another, others, other_axes) = first.selection, other.selection
-    if array is not another and array.division != another.division:
+    (array, cells, axes), (another, others, other_axes) = first._selection, other._selection
+    if array is not another and array._division != another._division:
         raise UsageError(
             f"arithmetic of {array.label} and {another.label}, whose cells lie on other ranks (domain and grid "
             f"{array.domain, array.grid} and {another.domain, another.grid}): copy one to the layout of the other, as "
@@ -558,7 +556,7 @@ def coordinates(array: Elementwise) -> tuple[Expression, ...]:
         raise UsageError(f"coordinates of {array!r}: give a global array, or a view of one")
     dtype = np.dtype(np.int64)
     return tuple(
-        Expression(Operation(f"np.int64(p[{axis}])", (), dtype), (), array.selection) for axis in array.selection[2]
+        Expression(Operation(f"np.int64(p[{axis}])", (), dtype), (), array._selection) for axis in array._selection[2]
     )
 
 
@@ -589,14 +587,14 @@ def array(source: Elementwise) -> GlobalArray:
             f"gw.array of a {type(source).__name__}: give a global array, a view of one or an expression; "
             "gw.from_numpy takes an ndarray, gw.Array makes an array of this rank"
         )
-    holder, cells, axes = source.selection
-    whole = isinstance(source, GlobalArray) or source.selection[1:] == holder.selection[1:]
+    holder, cells, axes = source._selection
+    whole = isinstance(source, GlobalArray) or source._selection[1:] == holder._selection[1:]
     if isinstance(source, Divided) and not whole:
         kept = source
     else:
         full = GlobalArray(holder.layout, source.dtype, holder.team, holder.kind)
         if isinstance(source, Divided):
-            full.peek(full.team.rank).copy_from(holder.peek(holder.team.rank))
+            full._peek(full.team.rank).copy_from(holder._peek(holder.team.rank))
             return full
         kept = GlobalView(full, cells, axes)
         assign(kept, source)

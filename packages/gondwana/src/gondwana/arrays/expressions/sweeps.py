@@ -35,18 +35,18 @@ def store(target: Elementwise, value: Elementwise) -> None:
         target: elements of the place of the expression.
         value: the expression.
     """
-    array = target.selection[0]
+    array = target._selection[0]
     program = _Program(array)
     result = program.converted(value, array.dtype)
     box = owned_box(target)
     if not box.is_empty:
         kernel = _kernel("", program.text(f"{_OUT}[p] = {result}"))
-        block = array.peek(array.team.rank)
+        block = array._peek(array.team.rank)
         out = _reachable(array)
         kernel(box, out, *map(_reachable, program.arrays), *program.scalars)
         if out is not block:
             block.copy_from(out.restrict(box))
-    array.note_write()
+    array._note_write()
 
 
 def fold(operation: Folding, value: Elementwise) -> Any:
@@ -67,11 +67,11 @@ def values(value: Elementwise) -> np.ndarray[Any, Any]:
 
     Those of an array in host memory are the memory itself.
     """
-    array, _, axes = value.selection
+    array, _, axes = value._selection
     box = owned_box(value)
     program = _Program(None)
     result = program.converted(value, value.dtype)
-    if value.operation is None:
+    if value._operation is None:
         here = _on_host(array).restrict(box)
     else:
         here = Array.empty(box, value.dtype)
@@ -85,7 +85,7 @@ def values(value: Elementwise) -> np.ndarray[Any, Any]:
 
 def owned_box(value: Elementwise) -> RectDomain:
     """Return the cells that this rank owns of those in an expression or view, as cells of its array. Local."""
-    array, cells, _ = value.selection
+    array, cells, _ = value._selection
     return array.owned if cells == array.domain.axes else RectDomain.from_axes(cells) & array.owned
 
 
@@ -136,7 +136,7 @@ class _Program:
         names, todo = self._names, [root]
         while todo:
             node = todo[-1]
-            below = () if isinstance(node, np.generic) else [one for one in node.operands if id(one) not in names]
+            below = () if isinstance(node, np.generic) else [one for one in node._operands if id(one) not in names]
             if below:
                 todo += below
                 continue
@@ -149,11 +149,11 @@ class _Program:
         if isinstance(node, np.generic):
             self.scalars.append(node)
             return f"s{len(self.scalars) - 1}"
-        operation = node.operation
+        operation = node._operation
         if operation is None:
-            return self._loaded(node.selection[0])
-        node.check_unchanged()
-        operands = tuple(map(self.converted, node.operands, operation.operands))
+            return self._loaded(node._selection[0])
+        node._check_unchanged()
+        operands = tuple(map(self.converted, node._operands, operation.operands))
         text = operation.form.format(*operands, v=f"v{len(self._lines)}")
         return self._line(text, statement="{v}" in operation.form)
 
@@ -193,11 +193,11 @@ def _kernel(operation: str, text: str) -> Any:
 
 def _reachable(array: GlobalArray) -> Array | DeviceArray:
     """The block of this rank, or a copy on the host if no kernel can run on its memory."""
-    block = array.peek(array.team.rank)
+    block = array._peek(array.team.rank)
     return block if isinstance(block, Array | DeviceArray) else block.copy()
 
 
 def _on_host(array: GlobalArray) -> Array:
     """The block of this rank, or a copy of it on the host."""
-    block = array.peek(array.team.rank)
+    block = array._peek(array.team.rank)
     return block if isinstance(block, Array) else block.copy()
