@@ -16,7 +16,8 @@ import numpy as np
 
 from gondwana.arrays.array import Array
 from gondwana.arrays.base import DomainArray, positions_of
-from gondwana.arrays.expressions.expression import Elementwise, Selection, assign
+from gondwana.arrays.expressions.expression import Elementwise, Selection
+from gondwana.arrays.expressions.sweeps import assign
 from gondwana.compiler.types.records import spelled
 from gondwana.domains import Point, RectDomain
 from gondwana.errors import UsageError

@@ -14,8 +14,17 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from gondwana.arrays.expressions import reductions, sweeps
-from gondwana.arrays.expressions.operations import BOOL, COMPARISONS, Operation, check_element, operation, refusal
+from gondwana.arrays.expressions import reductions
+from gondwana.arrays.expressions.operations import (
+    BOOL,
+    COMPARISONS,
+    Operation,
+    check_element,
+    check_real,
+    operation,
+    refusal,
+)
+from gondwana.arrays.expressions.sweeps import assign, check_same_cells
 from gondwana.domains import Point, RectDomain
 from gondwana.errors import UsageError
 from gondwana.teams import Team
@@ -104,7 +113,7 @@ class Elementwise(NDArrayOperatorsMixin):
         """
         target = np.dtype(dtype)
         check_element(target, "astype")
-        _check_real(self.dtype, target)
+        check_real(self.dtype, target)
         return Expression(Operation("{0}", (target,), target), (self,))
 
     def clip(self, low: Any = None, high: Any = None) -> Expression:
@@ -119,6 +128,8 @@ class Elementwise(NDArrayOperatorsMixin):
 
     def copy(self) -> GlobalArray:
         """Return a new global array with these elements: `gw.array`. Collective over team; blocks."""
+        from gondwana.arrays.expressions.functions import array
+
         return array(self)
 
     def sum(self, axis: Axes = None) -> Any:
@@ -275,6 +286,8 @@ class Elementwise(NDArrayOperatorsMixin):
             atol: distance allowed besides.
             equal_nan: whether NaN is close to NaN.
         """
+        from gondwana.arrays.expressions.functions import isclose
+
         return bool(isclose(self, other, rtol, atol, equal_nan).all())
 
     def __bool__(self) -> NoReturn:
@@ -303,9 +316,9 @@ class Elementwise(NDArrayOperatorsMixin):
         return out
 
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        from gondwana.arrays.expressions import numpy_functions
+        from gondwana.arrays.expressions import functions
 
-        return numpy_functions.call(function, args, kwargs)
+        return functions.called_by_numpy(function, args, kwargs)
 
     def __iter__(self) -> NoReturn:
         raise refusal("iteration over T, such as list(T),")
@@ -460,46 +473,6 @@ def _common(operands: tuple[Any, ...]) -> Selection:
     return found._selection
 
 
-def check_same_cells(first: Elementwise, other: Elementwise) -> None:
-    """Refuse operands whose cells are not the same, or are on other ranks. Local.
-
-    Raises:
-        UsageError: they differ; the message says how to copy one of them.
-    """
-    (array, cells, axes), (another, others, other_axes) = first._selection, other._selection
-    if array is not another and array._division != another._division:
-        raise UsageError(
-            f"arithmetic of {array.label} and {another.label}, whose cells lie on other ranks (domain and grid "
-            f"{array.domain, array.grid} and {another.domain, another.grid}): copy one to the layout of the other, as "
-            "in C = gw.empty_like(A, B.dtype); gw.copy(B, C)"
-        )
-    if cells != others or axes != other_axes:
-        raise UsageError(
-            f"arithmetic of different cells, of {first.domain!r} and of {other.domain!r}, of {array.label}: operands "
-            "have the same cells; a kernel of gw.foreach reads neighbours, and gw.copy copies views to other places"
-        )
-
-
-def assign(target: Elementwise, value: Elementwise) -> None:
-    """Store an expression in an array or a view of the same cells. Local.
-
-    Args:
-        target: the array or view.
-        value: the expression.
-
-    Raises:
-        UsageError: the cells are others, or complex numbers would be stored as real ones.
-    """
-    check_same_cells(target, value)
-    _check_real(value.dtype, target.dtype)
-    sweeps.store(target, value)
-
-
-def _check_real(source: np.dtype[Any], target: np.dtype[Any]) -> None:
-    if source.kind == "c" and target.kind not in "cb":
-        raise UsageError(f"{source} would lose its imaginary parts as {target}: use .real")
-
-
 def _of_parts(value: Elementwise, part: str) -> Expression:
     """The real or imaginary parts of elements."""
     own = value.dtype
@@ -507,100 +480,3 @@ def _of_parts(value: Elementwise, part: str) -> Expression:
         return Expression(Operation(f"{{0}}.{part}", (own,), np.dtype(f"f{own.itemsize // 2}")), (value,))
     zero = "False" if own.kind == "b" else f"np.{own.name}(0)"
     return Expression(Operation("{0}" if part == "real" else zero, (own,), own), (value,))
-
-
-def where(condition: Any, a: Any, b: Any) -> Expression:
-    """Return elements of `a` where a condition holds and of `b` elsewhere, as an expression. Local.
-
-    Args:
-        condition: an array, view or expression: bools, or numbers that are not zero.
-        a: the same, or a number.
-        b: the same.
-
-    Example:
-        >>> import gondwana as gw
-        >>> T = gw.from_function(lambda x: x, 4)
-        >>> T[...] = gw.where(T > 1, T, -1)
-        >>> T.to_numpy().tolist()
-        [-1.0, -1.0, 2.0, 3.0]
-    """
-    return applied(np.where, condition, a, b)
-
-
-def isclose(a: Any, b: Any, rtol: float, atol: float, equal_nan: bool) -> Expression:
-    """Return where elements are close, as `np.isclose` does. Local."""
-    if isinstance(b, Elementwise):
-        b = b if b.dtype.kind in "fc" else b.astype(float)
-    elif not isinstance(b, complex | np.inexact):
-        b = float(b)
-    close = ((abs(a - b) <= atol + rtol * abs(b)) & np.isfinite(b)) | (a == b)
-    found: Expression = close | ((a != a) & (b != b)) if equal_nan else close
-    return found
-
-
-def coordinates(array: Elementwise) -> tuple[Expression, ...]:
-    """Return the coordinates of the cells along each axis, as expressions of int64. Local.
-
-    Args:
-        array: a global array, a view or an expression of such.
-
-    Example:
-        >>> import gondwana as gw
-        >>> T = gw.zeros(gw.RectDomain((0, -1), (2, 2)))
-        >>> x, y = gw.coordinates(T)
-        >>> T[...] = x + 10 * y
-        >>> T.to_numpy().tolist()
-        [[-10.0, 0.0, 10.0], [-9.0, 1.0, 11.0]]
-    """
-    if not isinstance(array, Elementwise):
-        raise UsageError(f"coordinates of {array!r}: give a global array, or a view of one")
-    dtype = np.dtype(np.int64)
-    return tuple(
-        Expression(Operation(f"np.int64(p[{axis}])", (), dtype), (), array._selection) for axis in array._selection[2]
-    )
-
-
-def array(source: Elementwise) -> GlobalArray:
-    """Return a new global array with the elements of an expression, an array or a view. Collective over team; blocks.
-
-    Args:
-        source: the elements. Those of a whole array, or an expression of such, keep its layout and its kind of memory;
-            other views get a layout of their own, in their coordinates if these have no stride, else from 0. A copy of
-            an array has its ghosts, others have zeros there until `exchange`.
-
-    Raises:
-        UsageError: the source is something else.
-
-    Example:
-        >>> import gondwana as gw
-        >>> A = gw.full((4, 6), 3.0, ghost=1)
-        >>> B = gw.array(A[1:3, :] > 2)
-        >>> B.shape, B.dtype.name, B.all()
-        ((2, 6), 'bool', True)
-    """
-    from gondwana.arrays.create import empty
-    from gondwana.arrays.divided import Divided, GlobalView, start_copy
-    from gondwana.arrays.global_array import GlobalArray
-
-    if not isinstance(source, Elementwise):
-        raise UsageError(
-            f"gw.array of a {type(source).__name__}: give a global array, a view of one or an expression; "
-            "gw.from_numpy takes an ndarray, gw.Array makes an array of this rank"
-        )
-    holder, cells, axes = source._selection
-    whole = isinstance(source, GlobalArray) or source._selection[1:] == holder._selection[1:]
-    if isinstance(source, Divided) and not whole:
-        kept = source
-    else:
-        full = GlobalArray(holder.layout, source.dtype, holder.team, holder.kind)
-        if isinstance(source, Divided):
-            full._peek(full.team.rank).copy_from(holder._peek(holder.team.rank))
-            return full
-        kept = GlobalView(full, cells, axes)
-        assign(kept, source)
-        if whole:
-            return full
-    domain = source.domain if source.domain.is_dense else RectDomain.from_shape(source.shape)
-    found = empty(domain, source.dtype, order=holder.order, kind=holder.kind, team=holder.team)
-    start_copy(kept, found).wait()
-    return found

@@ -189,6 +189,16 @@ def check_element(dtype: np.dtype[Any], what: str) -> None:
         )
 
 
+def check_real(source: np.dtype[Any], target: np.dtype[Any]) -> None:
+    """Refuse to convert complex numbers to real ones. Local.
+
+    Raises:
+        UsageError: the first dtype is complex and the other is not.
+    """
+    if source.kind == "c" and target.kind not in "cb":
+        raise UsageError(f"{source} would lose its imaginary parts as {target}: use .real")
+
+
 def cast(name: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
     """Return the text of a conversion as NumPy's `astype` makes it. Local.
 

@@ -93,7 +93,7 @@ def place(value: Elementwise, which: str) -> Point:
     Raises:
         UsageError: the elements are complex or records, or there are none.
     """
-    from gondwana.arrays.expressions.expression import coordinates, where
+    from gondwana.arrays.expressions.functions import coordinates, where
 
     found = extreme(value, which)
     hit = value != value if found != found else value == value.dtype.type(found)

@@ -13,8 +13,9 @@ import numpy as np
 
 from gondwana.arrays.array import Array
 from gondwana.arrays.device_array import DeviceArray
-from gondwana.arrays.expressions.operations import cast
+from gondwana.arrays.expressions.operations import cast, check_real
 from gondwana.domains import RectDomain
+from gondwana.errors import UsageError
 from gondwana.kernels.foreach_kernels import Foreach
 from gondwana.kernels.reductions import Folding, Reduce
 
@@ -28,13 +29,18 @@ _OUT = "out"
 _kernels: dict[tuple[str, str], Any] = {}
 
 
-def store(target: Elementwise, value: Elementwise) -> None:
-    """Compute those elements of an expression that this rank owns, and store them. Local.
+def assign(target: Elementwise, value: Elementwise) -> None:
+    """Store an expression in an array or a view of the same cells. Local.
 
     Args:
-        target: elements of the place of the expression.
+        target: the array or view.
         value: the expression.
+
+    Raises:
+        UsageError: the cells are others, or complex numbers would be stored as real ones.
     """
+    check_same_cells(target, value)
+    check_real(value.dtype, target.dtype)
     array = target._selection[0]
     program = _Program(array)
     result = program.converted(value, array.dtype)
@@ -47,6 +53,26 @@ def store(target: Elementwise, value: Elementwise) -> None:
         if out is not block:
             block.copy_from(out.restrict(box))
     array._note_write()
+
+
+def check_same_cells(first: Elementwise, other: Elementwise) -> None:
+    """Refuse operands whose cells are not the same, or are on other ranks. Local.
+
+    Raises:
+        UsageError: they differ; the message says how to copy one of them.
+    """
+    (array, cells, axes), (another, others, other_axes) = first._selection, other._selection
+    if array is not another and array._division != another._division:
+        raise UsageError(
+            f"arithmetic of {array.label} and {another.label}, whose cells lie on other ranks (domain and grid "
+            f"{array.domain, array.grid} and {another.domain, another.grid}): copy one to the layout of the other, as "
+            "in C = gw.empty_like(A, B.dtype); gw.copy(B, C)"
+        )
+    if cells != others or axes != other_axes:
+        raise UsageError(
+            f"arithmetic of different cells, of {first.domain!r} and of {other.domain!r}, of {array.label}: operands "
+            "have the same cells; a kernel of gw.foreach reads neighbours, and gw.copy copies views to other places"
+        )
 
 
 def fold(operation: Folding, value: Elementwise) -> Any:
