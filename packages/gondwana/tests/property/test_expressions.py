@@ -82,13 +82,12 @@ def evaluated(tree: Any, leaves: list[Any], world: int) -> Any:
 
 def interpreted(value: Any) -> np.ndarray:
     """The values of an expression by the text of its kernel."""
-    program = sweeps._Program(None)
-    result = program.converted(value, value.dtype)
+    formula = sweeps._Formula(value)
     names: dict[str, Any] = {"np": np}
-    exec(program.text(f"out[p] = {result}", apart=True), names)
+    exec(sweeps._text("", value.dtype, formula.steps), names)
     out = np.empty(value.shape, value.dtype)
     for p in np.ndindex(out.shape):
-        names["expression"](p, out, *[array.to_numpy() for array in program.arrays], *program.scalars)
+        names["expression"](p, out, *[array.to_numpy() for array in formula.arrays], *formula.scalars)
     return out
 
 

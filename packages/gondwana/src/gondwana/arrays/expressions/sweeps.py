@@ -6,6 +6,7 @@ this process and on disk. Each array is read once a cell.
 
 from __future__ import annotations
 
+import functools
 import types as pytypes
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from gondwana.arrays.global_array import GlobalArray
 
 _MOST_KERNELS = 1024
-_OUT = "out"
+_OUT, _ARRAY, _SCALAR = "out", "a", "s"
+"""Kinds of operands: the array that is written, arrays, numbers; in the text of a kernel followed by a number."""
 
-_kernels: dict[tuple[str, str], Any] = {}
+_kernels: dict[tuple[Any, ...], Any] = {}
 
 
 def assign(target: Elementwise, value: Elementwise) -> None:
@@ -42,14 +44,12 @@ def assign(target: Elementwise, value: Elementwise) -> None:
     check_same_cells(target, value)
     check_real(value.dtype, target.dtype)
     array = target._selection[0]
-    program = _Program(array)
-    result = program.converted(value, array.dtype)
+    formula = _Formula(value, array)
     box = owned_box(target)
     if not box.is_empty:
-        kernel = _kernel("", program.text(f"{_OUT}[p] = {result}"))
         block = array._peek(array.team.rank)
         out = _reachable(array)
-        kernel(box, out, *map(_reachable, program.arrays), *program.scalars)
+        formula.kernel("", array.dtype)(box, out, *map(_reachable, formula.arrays), *formula.scalars)
         if out is not block:
             block.copy_from(out.restrict(box))
     array._note_write()
@@ -82,10 +82,9 @@ def fold(operation: Folding, value: Elementwise) -> Any:
         operation: operation that folds them.
         value: the expression: of real numbers or bools.
     """
-    program = _Program(None)
-    kernel = _kernel(operation, program.text(f"return {program.converted(value, value.dtype)}"))
-    arguments = (*map(_reachable, program.arrays), *program.scalars)
-    return kernel.all(value.team, owned_box(value), *arguments)
+    formula = _Formula(value)
+    arguments = (*map(_reachable, formula.arrays), *formula.scalars)
+    return formula.kernel(operation, value.dtype).all(value.team, owned_box(value), *arguments)
 
 
 def values(value: Elementwise) -> np.ndarray[Any, Any]:
@@ -95,15 +94,12 @@ def values(value: Elementwise) -> np.ndarray[Any, Any]:
     """
     array, _, axes = value._selection
     box = owned_box(value)
-    program = _Program(None)
-    result = program.converted(value, value.dtype)
     if value._operation is None:
         here = _on_host(array).restrict(box)
     else:
-        here = Array.empty(box, value.dtype)
+        formula, here = _Formula(value), Array.empty(box, value.dtype)
         if not box.is_empty:
-            kernel = _kernel("", program.text(f"{_OUT}[p] = {result}", apart=True))
-            kernel(box, here, *map(_on_host, program.arrays), *program.scalars)
+            formula.kernel("", value.dtype)(box, here, *map(_on_host, formula.arrays), *formula.scalars)
     gone = [axis for axis in range(array.ndim) if axis not in axes]
     found = here.numpy().transpose((*axes, *gone))
     return found.reshape(value.part(value.team.rank).shape) if gone else found
@@ -115,106 +111,108 @@ def owned_box(value: Elementwise) -> RectDomain:
     return array.owned if cells == array.domain.axes else RectDomain.from_axes(cells) & array.owned
 
 
-class _Program:
-    """The statements of a kernel that computes expressions at a point.
+class _Formula:
+    """The operations that give an expression, in an order in which they can be computed.
 
     Attributes:
-        arrays: the arrays that it reads, in the order of the parameters; without the one that it writes.
-        scalars: the numbers, in the order of the parameters.
+        arrays: the arrays that it reads, without the one that it writes.
+        scalars: its numbers.
+        steps: for each value what gives it: a kind of operand and its dtype, or an operation and the numbers of values.
 
     Args:
-        out: array that it writes.
+        root: the expression.
+        out: array that it is stored in.
     """
 
-    def __init__(self, out: GlobalArray | None) -> None:
+    def __init__(self, root: Elementwise, out: GlobalArray | None = None) -> None:
         self.arrays: list[GlobalArray] = []
         self.scalars: list[np.generic] = []
-        self._lines: list[str] = []
-        self._names: dict[Any, str] = {}
-        self._out = out
-
-    def text(self, last: str, *, apart: bool = False) -> str:
-        """Return the whole function.
-
-        Args:
-            last: its last statement.
-            apart: whether it writes another array than those of expressions.
-        """
-        out = (_OUT,) if apart or self._out is not None else ()
-        arrays = (f"a{number}" for number in range(len(self.arrays)))
-        scalars = (f"s{number}" for number in range(len(self.scalars)))
-        body = "".join(f"    {line}\n" for line in (*self._lines, last))
-        return f"def expression({', '.join(('p', *out, *arrays, *scalars))}):\n{body}"
-
-    def converted(self, value: Any, dtype: np.dtype[Any]) -> str:
-        """Return the name of a value of some dtype, after the statements that compute it."""
-        name = self._names.get(id(value)) or self._name_of(value)
-        source = value.dtype
-        if source is dtype or source == dtype:
-            return name
-        key = name, dtype
-        if key not in self._names:
-            self._names[key] = self._line(cast(name, source, dtype))
-        return self._names[key]
-
-    def _name_of(self, root: Any) -> str:
-        """The name of the value of an expression. A list takes the place of recursion: expressions may be deep."""
-        names, todo = self._names, [root]
+        steps: list[tuple[Any, ...]] = []
+        numbers: dict[int, int] = {}
+        todo: list[Any] = [root]  # in place of recursion: expressions may be deep
         while todo:
             node = todo[-1]
-            below = () if isinstance(node, np.generic) else [one for one in node._operands if id(one) not in names]
-            if below:
-                todo += below
-                continue
-            todo.pop()
-            if id(node) not in names:
-                names[id(node)] = self._computed(node)
-        return names[id(root)]
-
-    def _computed(self, node: Any) -> str:
-        if isinstance(node, np.generic):
-            self.scalars.append(node)
-            return f"s{len(self.scalars) - 1}"
-        operation = node._operation
-        if operation is None:
-            return self._loaded(node._selection[0])
-        node._check_unchanged()
-        operands = tuple(map(self.converted, node._operands, operation.operands))
-        text = operation.form.format(*operands, v=f"v{len(self._lines)}")
-        return self._line(text, statement="{v}" in operation.form)
-
-    def _loaded(self, array: GlobalArray) -> str:
-        """The name of the element of an array, which is read once."""
-        key = "array", id(array)
-        if key not in self._names:
-            if array is self._out:
-                place = _OUT
+            if isinstance(node, np.generic):
+                step: tuple[Any, ...] = _SCALAR, node.dtype
+            elif node._operation is not None:
+                below = [one for one in node._operands if id(one) not in numbers]
+                if below:
+                    todo += below
+                    continue
+                step = node._operation, *[numbers[id(one)] for one in node._operands]
             else:
-                place = f"a{len(self.arrays)}"
+                array = node._selection[0]
+                step = _OUT if array is out else _ARRAY, node.dtype
+                numbers[id(node)] = numbers.setdefault(id(array), len(steps))  # each array is read once
+            todo.pop()
+            if numbers.setdefault(id(node), len(steps)) < len(steps):
+                continue
+            steps.append(step)
+            if step[0] is _SCALAR:
+                self.scalars.append(node)
+            elif step[0] is _ARRAY:
                 self.arrays.append(array)
-            self._names[key] = self._line(f"{place}[p]")
-        return self._names[key]
+            elif step[0] is not _OUT:
+                node._check_unchanged()
+        self.steps = tuple(steps)
 
-    def _line(self, text: str, *, statement: bool = False) -> str:
-        """Add a statement, or one that gives an expression of Python its name; return the name."""
-        name = f"v{len(self._lines)}"
-        self._lines.append(text if statement else f"{name} = {text}")
-        return name
+    def kernel(self, operation: str, dtype: np.dtype[Any]) -> Any:
+        """Return the kernel, whose arguments are an array to write if it does not fold, the arrays and the numbers.
+
+        Args:
+            operation: operation that folds its values, "" to store them.
+            dtype: dtype in which they are folded or stored.
+        """
+        key = operation, dtype, self.steps
+        found = _kernels.get(key)
+        if found is None:
+            if len(_kernels) >= _MOST_KERNELS:
+                _kernels.clear()
+            found = _kernels[key] = _compiled(operation, _text(operation, dtype, self.steps))
+        return found
 
 
-def _kernel(operation: str, text: str) -> Any:
-    """The kernel with this text, of `gw.foreach` if there is no operation that folds its values."""
-    found = _kernels.get((operation, text))
-    if found is None:
-        names: dict[str, Any] = {"np": np, "__name__": "expression"}
-        exec(compile(text, "<expression>", "exec"), names)
-        function: pytypes.FunctionType = names["expression"]
-        found = Reduce(function, op=operation) if operation else Foreach(function)  # type: ignore[arg-type]
-        found.interpreted = False  # as what else the library compiles
-        if len(_kernels) >= _MOST_KERNELS:
-            _kernels.clear()
-        _kernels[operation, text] = found
-    return found
+def _text(operation: str, dtype: np.dtype[Any], steps: tuple[tuple[Any, ...], ...]) -> str:
+    """The function of a kernel. Arguments as for `_Formula.kernel`."""
+    parameters: dict[str, list[str]] = {_OUT: [] if operation else [_OUT], _ARRAY: [], _SCALAR: []}
+    lines: list[str] = []
+    kinds: list[np.dtype[Any]] = []
+
+    @functools.cache
+    def converted(number: int, target: np.dtype[Any]) -> str:
+        name, source = f"v{number}", kinds[number]
+        if source == target:
+            return name
+        lines.append(f"{name}_{target.name} = {cast(name, source, target)}")
+        return f"{name}_{target.name}"
+
+    for number, (first, *rest) in enumerate(steps):
+        name = f"v{number}"
+        if isinstance(first, str):
+            if first != _OUT:
+                parameters[first].append(f"{first}{number}")
+            place = _OUT if first == _OUT else f"{first}{number}"
+            lines.append(f"{name} = {place}" if first == _SCALAR else f"{name} = {place}[p]")
+            kinds.append(rest[0])
+            continue
+        operands = [converted(*one) for one in zip(rest, first.operands, strict=True)]
+        text = first.form.format(*operands, v=name)
+        lines.append(text if "{v}" in first.form else f"{name} = {text}")
+        kinds.append(first.dtype)
+    result = converted(len(steps) - 1, dtype)
+    lines.append(f"return {result}" if operation else f"{_OUT}[p] = {result}")
+    names = ", ".join(["p", *parameters[_OUT], *parameters[_ARRAY], *parameters[_SCALAR]])
+    return f"def expression({names}):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def _compiled(operation: str, text: str) -> Any:
+    """The kernel with this text: compiled for the arguments of its calls, and found on disk by its byte code."""
+    names: dict[str, Any] = {"np": np, "__name__": "expression"}
+    exec(compile(text, "<expression>", "exec"), names)
+    function: pytypes.FunctionType = names["expression"]
+    kernel = Reduce(function, op=operation) if operation else Foreach(function)  # type: ignore[arg-type]
+    kernel.interpreted = False  # as what else the library compiles
+    return kernel
 
 
 def _reachable(array: GlobalArray) -> Array | DeviceArray:
