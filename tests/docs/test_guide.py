@@ -10,6 +10,7 @@ import pytest
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 PAGES = (
     "address-space.md",
+    "arithmetic.md",
     "arrays.md",
     "coming-from/concurrent-futures.md",
     "coming-from/dask.md",
@@ -31,6 +32,7 @@ PAGES = (
     "particles.md",
     "pairwise-clustering.md",
     "pools.md",
+    "reductions.md",
     "remote-calls.md",
     "tasks.md",
     "remote-tasks.md",

@@ -37,6 +37,8 @@ if _TYPE_CHECKING:
     )
     from gondwana.arrays.device_array import DeviceArray as DeviceArray
     from gondwana.arrays.divided import GlobalView as GlobalView
+    from gondwana.arrays.expressions.expression import Expression as Expression
+    from gondwana.arrays.expressions.functions import array as array, coordinates as coordinates, where as where
     from gondwana.arrays.ghost_exchange import exchange as exchange
     from gondwana.arrays.global_array import GlobalArray as GlobalArray
     from gondwana.arrays.interop import from_dlpack as from_dlpack, on_device as on_device
@@ -179,6 +181,8 @@ __getattr__, __dir__ = _later.later(
         "zeros zeros_like",
         "gondwana.arrays.divided": "GlobalView",
         "gondwana.arrays.device_array": "DeviceArray",
+        "gondwana.arrays.expressions.expression": "Expression",
+        "gondwana.arrays.expressions.functions": "array coordinates where",
         "gondwana.arrays.ghost_exchange": "exchange",
         "gondwana.arrays.global_array": "GlobalArray",
         "gondwana.arrays.interop": "from_dlpack on_device",

@@ -1,4 +1,4 @@
-"""Memory of other ranks, in Python and in compiled code: the checks of ten programs, every check a test of its own.
+"""Memory of other ranks, in Python and in compiled code: the checks of some programs, every check a test of its own.
 
 They share a job for each setting, as most of what a job costs is the start of its ranks. GONDWANA_RANKS_PER_NODE lets
 ranks of one machine take each other to be on several nodes, so that messages are tested, too.
@@ -118,4 +118,21 @@ def test_accumulation_and_migration(program: str, name: str) -> None:
 @TWO_PER_NODE
 @checks.checks("cell_checks")
 def test_vector_valued_cells(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@ON_ONE_NODE
+@ONE_PER_NODE
+@TWO_PER_NODE
+@THREE_NODES
+@MPICH_NODES
+@checks.checks("expression_checks")
+def test_arithmetic(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.more
+@pytest.mark.ranks(1, 3, timeout=TIMEOUT)
+@checks.checks("expression_type_checks")
+def test_arithmetic_of_other_types(program: str, name: str) -> None:
     checks.run(program, name)

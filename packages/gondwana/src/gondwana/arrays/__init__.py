@@ -16,6 +16,8 @@ from gondwana.arrays.create import (
 )
 from gondwana.arrays.device_array import DeviceArray as DeviceArray
 from gondwana.arrays.divided import GlobalView as GlobalView
+from gondwana.arrays.expressions.expression import Expression as Expression
+from gondwana.arrays.expressions.functions import coordinates as coordinates, where as where
 from gondwana.arrays.ghost_exchange import Exchange as Exchange, exchange as exchange
 from gondwana.arrays.global_array import GlobalArray as GlobalArray
 from gondwana.arrays.interop import from_dlpack as from_dlpack, on_device as on_device

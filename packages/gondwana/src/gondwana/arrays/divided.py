@@ -6,16 +6,18 @@ knows the division of all others: no rank asks where anything is.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from gondwana.arrays.array import Array
-from gondwana.arrays.array_reductions import refusal
 from gondwana.arrays.base import DomainArray, positions_of
+from gondwana.arrays.expressions.expression import Elementwise, Selection
+from gondwana.arrays.expressions.sweeps import assign
 from gondwana.compiler.types.records import spelled
 from gondwana.domains import Point, RectDomain
 from gondwana.errors import UsageError
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 GATHER_TAG, SCATTER_TAG = 30_000, 29_999
 
 
-class Divided(ABC):
+class Divided(Elementwise, ABC):
     """Elements that are divided over the ranks of a team: all cells of a global array, or some of them.
 
     Indices are global coordinates on every rank. What is written reaches the array.
@@ -62,25 +64,10 @@ class Divided(ABC):
     def label(self) -> str:
         """A name in messages, the same on all ranks."""
 
-    @property
-    def domain(self) -> RectDomain:
-        """Coordinates of the elements, of all ranks and without ghosts."""
-        return RectDomain.from_axes([self._cells[axis] for axis in self._axes])
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of elements along each axis, of all ranks and without ghosts."""
-        return self.domain.shape
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self._axes)
-
-    @property
-    def size(self) -> int:
-        """Number of elements, of all ranks and without ghosts."""
-        return self.domain.size
+    @functools.cached_property
+    def _selection(self) -> Selection:
+        """The array, the coordinates of its cells that are elements here, and those of its axes that are axes here."""
+        return self._array, self._cells, self._axes
 
     @property
     def nbytes(self) -> int:
@@ -111,8 +98,8 @@ class Divided(ABC):
 
         Args:
             index: as for reading.
-            value: a number or a record; for a view also a global array or a view of its shape: then collective over
-                both teams, as `gw.copy`.
+            value: a number or a record; for a view also an expression of the same cells (local), or a global array or a
+                view of its shape: then collective over both teams, as `gw.copy`.
 
         Raises:
             UsageError: the value is another array.
@@ -122,11 +109,15 @@ class Divided(ABC):
             block, point = self._at(cells)
             block[point] = value
         elif isinstance(value, Divided):
-            start_copy(value, GlobalView(self._array, cells, axes)).wait()
+            ended = value._array is self._array and (value._cells, value._axes) == (cells, axes)
+            if not ended:  # by `T[...] += e`, which stores first and assigns then
+                start_copy(value, GlobalView(self._array, cells, axes)).wait()
+        elif isinstance(value, Elementwise):
+            assign(GlobalView(self._array, cells, axes), value)
         elif isinstance(value, np.ndarray | DomainArray | list):
             raise UsageError(
-                f"T[...] = a {type(value).__name__}: give a number, a global array or a view of one; elements that one "
-                "rank has go to all by gw.scatter, of this rank by T.block(rank).copy_from"
+                f"T[...] = a {type(value).__name__}: give a number, an expression, a global array or a view of one; "
+                "elements that one rank has go to all by gw.scatter, of this rank by T.values[...]"
             )
         else:
             GlobalView(self._array, cells, axes).fill(value)
@@ -204,16 +195,6 @@ class Divided(ABC):
         found: GlobalView = self[(*(slice(None),) * axis, index, ...)]
         return found.to_numpy(root)
 
-    def part(self, rank: int) -> RectDomain:
-        """Return the positions, from 0 along each axis, of the elements that a rank owns. Local."""
-        spans = []
-        for cells, owned in zip(self._cells, self._array.layout.owned(rank).axes, strict=True):
-            first = max(0, -((cells.start - owned.start) // cells.step))
-            spans.append(range(first, max(first, min(len(cells), -((cells.start - owned.stop) // cells.step)))))
-        if not all(spans):
-            return RectDomain.from_shape((0,) * self.ndim)
-        return RectDomain.from_axes([spans[axis] for axis in self._axes])
-
     def end(self, rank: int, positions: RectDomain) -> DomainArray:
         """Return elements of one rank, with the axes of this view. Local, no copy.
 
@@ -226,7 +207,7 @@ class Divided(ABC):
         cells = list(self._cells)
         for axis, span in zip(self._axes, positions.axes, strict=True):
             cells[axis] = cells[axis][span.start : span.stop]
-        found: DomainArray = self._array.block(rank).restrict(RectDomain.from_axes(cells))
+        found: DomainArray = self._array._peek(rank).restrict(RectDomain.from_axes(cells))
         for axis in reversed(range(len(cells))):
             if axis not in self._axes:
                 found = found.slice(axis, cells[axis].start)
@@ -247,6 +228,8 @@ class Divided(ABC):
 
     def _chosen(self, index: Any) -> tuple[tuple[range, ...], tuple[int, ...]]:
         """The cells that an index selects, and the axes that remain."""
+        if index is Ellipsis:
+            return self._cells, self._axes
         cells, kept = list(self._cells), []
         for axis, place in zip(self._axes, positions_of(self.domain, index), strict=True):
             if isinstance(place, slice):
@@ -255,15 +238,6 @@ class Divided(ABC):
             else:
                 cells[axis] = cells[axis][place : place + 1]
         return tuple(cells), tuple(kept)
-
-    def __iter__(self) -> NoReturn:
-        raise refusal("iteration over T, such as list(T),")
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        raise refusal("a conversion to an ndarray, such as np.asarray(T),")
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> NoReturn:
-        raise refusal(f"numpy.{ufunc.__name__}")
 
     def __gondwana_copy__(self, src: Any, dst: Any) -> Plan:
         """Start a copy of which this is an end, for `gw.copy`. Collective."""
@@ -310,6 +284,7 @@ class GlobalView(Divided):
     def fill(self, value: Any) -> None:
         """Set the elements that this rank owns to one value. Local."""
         rank = self.team.rank
+        self._array._note_write()
         self.end(rank, self.part(rank)).fill(value)
 
     @property
@@ -341,6 +316,8 @@ def start_copy(src: Divided | None, dst: Divided | None) -> Plan:
     _check(src, dst)
     ends = [end for end in (src, dst) if end is not None]
     key = ("copy", *((id(end._array), end._cells, end._axes) if end is not None else () for end in (src, dst)))
+    if dst is not None:
+        dst._array._note_write()
     first = ends[0]._array
     known = first.plans.get(key)
     if known is None:

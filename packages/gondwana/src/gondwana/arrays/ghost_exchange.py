@@ -44,8 +44,8 @@ def _between(arrays: tuple[GlobalArray, ...], corners: bool, owner: int, holder:
     """The copies from cells of one rank to ghosts of another, in an order that both agree on."""
     return [
         Pair(
-            array.block(owner).restrict(piece.target + piece.shift).__gondwana_box__(),
-            array.block(holder).restrict(piece.target).__gondwana_box__(),
+            array._peek(owner).restrict(piece.target + piece.shift).__gondwana_box__(),
+            array._peek(holder).restrict(piece.target).__gondwana_box__(),
         )
         for array in arrays
         for piece in array.layout.pieces(holder, corners=corners)

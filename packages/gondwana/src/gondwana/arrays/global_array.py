@@ -9,12 +9,11 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.arrays import array_reductions
 from gondwana.arrays.array import Array, MemoryOrder
 from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.divided import Divided, start_copy
@@ -46,9 +45,6 @@ if TYPE_CHECKING:
     from gondwana.arrays.ghost_exchange import Exchange
 
 
-Axes: TypeAlias = int | tuple[int, ...]
-Number: TypeAlias = int | float | complex
-
 LINE = 128
 """Bytes that a device moves at once: rows of cells start on a multiple of them."""
 
@@ -62,10 +58,11 @@ class GlobalArray(Divided):
     """An array on a domain that is divided over a team: each rank holds one block and ghost cells around it.
 
     Made by `gw.zeros`, `gw.empty`, `gw.full`, `gw.from_numpy` and the like (collective over team). Everything is local
-    but `exchange`, `to_numpy`, `sum`, `min`, `max`, `mean` and `norm`, and the functions of NumPy that call them
-    (`np.sum(T)`, `np.linalg.norm(T)`); other functions of NumPy are refused. Coordinates are global on every rank:
-    `T.local[p]` and `T.block(rank)[p]` mean the same cell p where both hold it. Blocks live in memory that the ranks of
-    a node share, or in that of devices; every rank can read and write the blocks of all others one-sidedly.
+    but `exchange`, `to_numpy`, `copy` and reductions (`sum`, `max`, `dot`, ...). Operators and functions of NumPy that
+    work cell by cell give a `gw.Expression`, which `T[...] = e` stores (local); others are refused. Coordinates are
+    global on every rank: `T.local[p]` and `T.block(rank)[p]` mean the same cell p where both hold it. Blocks live in
+    memory that the ranks of a node share, or in that of devices; every rank can read and write the blocks of all others
+    one-sidedly.
 
     Kernels take a global array for its local part.
 
@@ -118,6 +115,7 @@ class GlobalArray(Divided):
         self._blocks: dict[int, Array | RemoteArray] = {}
         self.plans: dict[tuple[Any, ...], Plan] = {}
         self._accumulation: Accumulation | None = None
+        self.writes = 0
 
     @property
     def _array(self) -> GlobalArray:
@@ -130,6 +128,12 @@ class GlobalArray(Divided):
     @property
     def _axes(self) -> tuple[int, ...]:
         return tuple(range(self.layout.domain.ndim))
+
+    @functools.cached_property
+    def _division(self) -> tuple[object, ...]:
+        """What arrays have in common whose cells are the same and have the same owners."""
+        layout = self.layout
+        return self.team, layout.domain.axes, layout.grid, layout.division
 
     @property
     def domain(self) -> RectDomain:
@@ -205,13 +209,35 @@ class GlobalArray(Divided):
         Raises:
             UsageError: the block is in other memory.
         """
-        block = self.block(self.team.rank)
+        self._note_write()
+        block = self._peek(self.team.rank)
         if not isinstance(block, Array | DeviceArray):
             raise UsageError(
                 f"neither the processor nor a GPU reaches cells in {self.kind.name} memory: move them by "
                 "block(rank).copy_from(array) and block(rank).copy()"
             )
         return block
+
+    @property
+    def values(self) -> np.ndarray[Any, Any]:
+        """This rank's cells, without ghosts, as an ndarray indexed from zero: the same memory. May be assigned to.
+
+        Raises:
+            UsageError: the cells are in the memory of a GPU, or in other memory.
+
+        Example:
+            >>> import gondwana as gw
+            >>> T = gw.zeros((4, 4), ghost=1)
+            >>> T.values[...] = 2.0
+            >>> T.values += 1
+            >>> float(T.values.max()), T.values.shape == T.owned.shape
+            (3.0, True)
+        """
+        return self.local.restrict(self.owned).numpy()
+
+    @values.setter
+    def values(self, cells: Any) -> None:
+        self.values[...] = cells
 
     def block(self, rank: int) -> Array | RemoteArray:
         """Return the cells and ghosts of any rank, readable and writable one-sidedly. Local, no copy.
@@ -232,6 +258,12 @@ class GlobalArray(Divided):
             >>> T.block(gw.world.rank).domain == T.owned
             True
         """
+        if rank == self.team.rank:
+            self._note_write()
+        return self._peek(rank)
+
+    def _peek(self, rank: int) -> Array | RemoteArray:
+        """Return what `block` does, to read it or to write ghosts: it does not count as a write. Local."""
         if rank not in self._blocks:
             segment = self._segment
             if segment.closed:
@@ -241,6 +273,19 @@ class GlobalArray(Divided):
             pointer = moved(first, memory.offset)
             self._blocks[rank] = ArrayReference(pointer, self.layout.held(rank), memory.strides).array()
         return self._blocks[rank]
+
+    def _watch(self) -> int:
+        """Return how often the own cells may have been written: it is counted from now on. Local.
+
+        What hands out the memory of this rank counts as a write. `local`, which kernels use, is kept in between, and
+        counts again after a call of this method only: so launches pay nothing for it.
+        """
+        self.__dict__.pop("local", None)
+        return self.writes
+
+    def _note_write(self) -> None:
+        """Count a write of the own cells. Local."""
+        self.writes += 1
 
     def fill(self, value: Any) -> None:
         """Set this rank's cells and its ghosts to one value. Local."""
@@ -291,6 +336,7 @@ class GlobalArray(Divided):
 
         if self._accumulation is None:
             self._accumulation = Accumulation(self)
+        self._note_write()
         return self._accumulation.start()
 
     def rebalance(self, weights: Sequence[npt.ArrayLike | None] | GlobalArray) -> GlobalArray:
@@ -325,89 +371,6 @@ class GlobalArray(Divided):
         start_copy(self, moved_to).wait()
         return moved_to
 
-    @overload
-    def sum(self, axis: None = None) -> Number: ...
-    @overload
-    def sum(self, axis: Axes) -> np.ndarray[Any, Any]: ...
-    def sum(self, axis: Axes | None = None) -> Number | np.ndarray[Any, Any]:
-        """Return the sum of all cells, without ghosts, or the sums along axes. Collective over team; blocks.
-
-        Args:
-            axis: axis along which to add, or a tuple of axes, as in NumPy; None: all.
-
-        Returns:
-            Without `axis` the exact sum, for floats rounded once to float64 (for complex numbers each part): the same
-            bits on any number of ranks, threads and devices. A Python int for integers and booleans, however large; NaN
-            if a cell is NaN or if there are infinities of both signs. With `axis` an ndarray on every rank, with the
-            remaining axes: of int64, float64 or complex128, where last bits depend on the division over ranks.
-
-        Raises:
-            UsageError: an axis does not exist.
-
-        Example:
-            >>> import gondwana as gw
-            >>> T = gw.full((4, 4), 0.1, ghost=1)
-            >>> T.sum(), T.min(), T.norm()
-            (1.6, 0.1, 0.4)
-        """
-        return array_reductions.total(self) if axis is None else array_reductions.along(self, "sum", axis)
-
-    @overload
-    def min(self, axis: None = None) -> int | float | bool: ...
-    @overload
-    def min(self, axis: Axes) -> np.ndarray[Any, Any]: ...
-    def min(self, axis: Axes | None = None) -> int | float | bool | np.ndarray[Any, Any]:
-        """Return the smallest of all cells, without ghosts; NaN if one is NaN. Collective over team; blocks.
-
-        Args:
-            axis: as for `sum`: the smallest along axes, an ndarray of the dtype of the cells on every rank.
-
-        Raises:
-            UsageError: the array is complex or has no cells, or an axis does not exist; raised by every rank before any
-                communication.
-        """
-        return array_reductions.extreme(self, "min") if axis is None else array_reductions.along(self, "min", axis)
-
-    @overload
-    def max(self, axis: None = None) -> int | float | bool: ...
-    @overload
-    def max(self, axis: Axes) -> np.ndarray[Any, Any]: ...
-    def max(self, axis: Axes | None = None) -> int | float | bool | np.ndarray[Any, Any]:
-        """Return the largest of all cells, without ghosts; NaN if one is NaN. Collective over team; blocks.
-
-        Args:
-            axis: as for `sum`: the largest along axes, an ndarray of the dtype of the cells on every rank.
-
-        Raises:
-            UsageError: the array is complex or has no cells, or an axis does not exist; raised by every rank before any
-                communication.
-        """
-        return array_reductions.extreme(self, "max") if axis is None else array_reductions.along(self, "max", axis)
-
-    @overload
-    def mean(self, axis: None = None) -> float | complex: ...
-    @overload
-    def mean(self, axis: Axes) -> np.ndarray[Any, Any]: ...
-    def mean(self, axis: Axes | None = None) -> float | complex | np.ndarray[Any, Any]:
-        """Return the mean of all cells, without ghosts: `sum` divided by their number. Collective over team; blocks.
-
-        Args:
-            axis: as for `sum`.
-
-        Raises:
-            UsageError: the array has no cells, or an axis does not exist; raised by every rank before communication.
-        """
-        mean: float | complex | np.ndarray[Any, Any] = array_reductions.mean(self, axis)
-        return mean
-
-    def norm(self) -> float:
-        """Return the Euclidean norm of all cells, without ghosts. Collective over team; blocks.
-
-        The squares are computed in float64 and added exactly: the same bits on any number of ranks, threads and
-        devices. Infinite if a square overflows, beyond 1.3e154; NaN if a cell is NaN.
-        """
-        return array_reductions.norm(self)
-
     def close(self) -> None:
         """Release the memory of this rank. Local; existing views stay valid."""
         self.plans.clear()
@@ -415,9 +378,6 @@ class GlobalArray(Divided):
         self._blocks.clear()
         self.__dict__.pop("local", None)
         self._segment.close()
-
-    def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return array_reductions.called_by_numpy(function, args, kwargs)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a GlobalArray cannot be pickled: send to_numpy(), or the Array of one block")

@@ -8,6 +8,7 @@ Run with GONDWANA_CUDA=emulated: its streams do everything as late and in any or
 from __future__ import annotations
 
 import gc
+import math
 import tempfile
 import time
 from pathlib import Path
@@ -255,6 +256,25 @@ def check_sums_and_extremes_are_those_of_the_host():
         on_host = gw.from_numpy(whole)
         assert (T.sum(), T.norm()) == (on_host.sum(), on_host.norm())
         assert T.dtype.kind == "c" or (T.min(), T.max()) == (on_host.min(), on_host.max())
+
+
+def check_arithmetic_is_that_of_the_host():
+    whole = np.arange(63.0).reshape(9, 7) / 8 - 3
+    device = gw.cuda()
+    grid = (world.size, 1)  # rows of the same length on any number of ranks
+    for kind in (device, device if world.rank % 2 else gw.host):
+        A = gw.from_numpy(whole, ghost=1, kind=kind, grid=grid)
+        S = gw.zeros_like(A)
+        S[...] = gw.where(A > 0, A // 0.7 + gw.coordinates(A)[1], A)
+        wanted = np.where(whole > 0, whole // 0.7 + np.arange(7), whole)
+        assert np.array_equal(S.to_numpy(), wanted)
+        assert (A * S).sum() == math.fsum((whole * wanted).ravel())
+        made = gw.array(gw.where(A > 0, S // 0.7 + gw.coordinates(A)[1], S))
+        assert (made.kind, made.sum(axis=0).shape) == (kind, (7,))
+    H = gw.from_numpy(whole, grid=grid)
+    if world.rank % 2:
+        assert "host memory" in raises(UsageError, S.__setitem__, ..., A * 2 + H)
+        assert "copy()" in raises(UsageError, lambda: A.values)
 
 
 def check_blocks_of_every_rank():

@@ -171,7 +171,8 @@ def _regular(ends: tuple[Any, Any]) -> Iterable[Pair]:
     """The pairs of boxes that carry out a copy: several if an end is irregular or divided over ranks."""
     if _is_divided(*ends):
         divided = divided_end(*ends)
-        return itertools.chain.from_iterable(map(_regular, divided.__gondwana_pairs__(*ends) if divided else ()))
+        pairs = () if divided is None else divided.__gondwana_pairs__(*ends)
+        return itertools.chain.from_iterable(map(_regular, pairs))
     source, target = ends_of_copy(*ends, None)
     if is_irregular(source, target):
         return [Pair(*part) for part in parts(source, target)]

@@ -1,0 +1,1 @@
+"""Arithmetic of global arrays: formulas, the kernels that compute them, and reductions."""
