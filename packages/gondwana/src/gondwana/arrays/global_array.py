@@ -133,7 +133,7 @@ class GlobalArray(Divided):
     def _division(self) -> tuple[object, ...]:
         """What arrays have in common whose cells are the same and have the same owners."""
         layout = self.layout
-        return self.team, layout.domain.axes, layout.grid, layout.division
+        return self.team, layout.domain.axes, layout.grid, layout.division, layout.cuts
 
     @property
     def domain(self) -> RectDomain:

@@ -73,9 +73,10 @@ def array(source: Elementwise) -> GlobalArray:
     """Return a new global array with the elements of an expression, an array or a view. Collective over team; blocks.
 
     Args:
-        source: the elements. Those of a whole array, or an expression of such, keep its layout and its kind of memory;
-            other views get a layout of their own, in their coordinates if these have no stride, else from 0. A copy of
-            an array has its ghosts, others have zeros there until `exchange`.
+        source: the elements. Those of a whole array, or an expression of such, keep its layout, its kind of memory
+            and, in its dtype, its `boundary`, of several arrays those of the first; other views get a layout of their
+            own, in their coordinates if these have no stride, else from 0. A copy of an array has its ghosts, others
+            have zeros there until `exchange`.
 
     Raises:
         UsageError: the source is something else.
@@ -101,7 +102,8 @@ def array(source: Elementwise) -> GlobalArray:
     if isinstance(source, Divided) and not whole:
         kept = source
     else:
-        full = GlobalArray(holder.layout, source.dtype, holder.team, holder.kind)
+        faces = holder.faces if source.dtype == holder.dtype else ()
+        full = GlobalArray(holder.layout, source.dtype, holder.team, holder.kind, faces)
         if isinstance(source, Divided):
             full._peek(full.team.rank).copy_from(holder._peek(holder.team.rank))
             return full

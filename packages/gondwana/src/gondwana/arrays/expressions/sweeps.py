@@ -63,10 +63,10 @@ def check_same_cells(first: Elementwise, other: Elementwise) -> None:
     """
     (array, cells, axes), (another, others, other_axes) = first._selection, other._selection
     if array is not another and array._division != another._division:
+        one, two = ((a.domain, a.grid, a.layout.cuts) for a in (array, another))
         raise UsageError(
-            f"arithmetic of {array.label} and {another.label}, whose cells lie on other ranks (domain and grid "
-            f"{array.domain, array.grid} and {another.domain, another.grid}): copy one to the layout of the other, as "
-            "in C = gw.empty_like(A, B.dtype); gw.copy(B, C)"
+            f"arithmetic of {array.label} and {another.label}, whose cells lie on other ranks (domain, grid and cuts "
+            f"{one} and {two}): copy one to the layout of the other, as in C = gw.empty_like(A, B.dtype); gw.copy(B, C)"
         )
     if cells != others or axes != other_axes:
         raise UsageError(
