@@ -36,7 +36,7 @@ def push(parts, n, ex, ey, box, gone):                   # moves particles, and 
         f, g = p.x - a, p.y - b
         p.u, p.v = p.u - DT * between(ex, a, b, f, g), p.v - DT * between(ey, a, b, f, g)
         p.x, p.y = around(p.x + DT * p.u, NX), around(p.y + DT * p.v, NY)
-        if gw.Point(int(p.x), int(p.y)) in box:
+        if box.lo[0] <= p.x < box.hi[0] and box.lo[1] <= p.y < box.hi[1]:
             i += 1
         else:
             gone[left], parts[i], left, n = p, parts[n - 1], left + 1, n - 1
