@@ -37,6 +37,7 @@ PAGES = (
     "threads.md",
     "tracing.md",
     "vector-sponge.md",
+    "vector-valued-cells.md",
 )
 
 
