@@ -43,6 +43,7 @@ PAGES = (
     "tracing.md",
     "vector-sponge.md",
     "walls.md",
+    "vector-valued-cells.md",
 )
 
 

@@ -13,6 +13,7 @@ from gondwana.compiler.types.arguments import dtype_name
 from gondwana.compiler.types.records import element_dtype, named_dtype, spelled
 from gondwana.errors import KernelError, UsageError
 from gondwana.testing.gpu import emulated_gpu
+from support.twins import SMALL, shaped
 
 
 class Place(NamedTuple):
@@ -202,7 +203,7 @@ def records_in(kind: gw.MemoryKind) -> list[list]:
 
 def test_records_on_a_gpu_are_those_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = records_in(gw.host)
-    with emulated_gpu():
+    with emulated_gpu(), shaped(SMALL):
         assert records_in(gw.cuda()) == expected
     for kernel in turn, mix:
         monkeypatch.setattr(kernel, "interpreted", True)

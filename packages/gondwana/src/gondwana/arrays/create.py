@@ -86,7 +86,7 @@ def empty(
         domain: all cells: a dense RectDomain, or a shape (from the origin); or a `gw.Layout` for the ranks of the team,
             which replaces ghost, periodic, grid, cuts and order, too.
         dtype: type of an element: numeric, native; or a structured dtype of NumPy, or a class of named tuples, for
-            records of such numbers in host memory.
+            records of such numbers.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
         boundary: what `exchange` fills the ghosts outside of the domain with, the same on all ranks: a condition for

@@ -372,13 +372,13 @@ def _check(src: Any, dst: Any) -> None:
         if isinstance(end, np.ndarray) and isinstance(other, Divided):
             advice = (
                 "gw.from_numpy(a) makes one of an ndarray that all ranks have, gw.scatter(a, like=T) of one that one "
-                "rank has, and T.local.restrict(T.owned).numpy()[...] = a sets the cells of this rank"
+                "rank has"
                 if end is src
                 else "T.to_numpy() returns an ndarray on every rank, T.gather(root) on one"
             )
             raise UsageError(
                 f"a copy {'from' if end is src else 'to'} an ndarray of shape {end.shape}, where gw.copy takes two "
-                f"global arrays or views: {advice}"
+                f"global arrays or views: {advice}, and T.block(rank) is an end for copies by one rank"
             )
         if end is not None and not isinstance(end, Divided):
             raise UsageError(

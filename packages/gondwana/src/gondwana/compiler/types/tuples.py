@@ -2,8 +2,9 @@
 
 Each array of a kernel has its own type (see `views`), so an item of such a tuple has no type until `q` is known. A loop
 over a constant range is therefore written out, with `q` a constant in each copy: what comes of it is the code of nine
-arrays with names of their own, of which every access is known. Where `q` is not constant, the item is an array "among"
-those of the tuple.
+arrays with names of their own, of which every access is known. (LLVM unrolls such a loop, too, but after accesses have
+been marked: it would not know that nine stores touch nine arrays, and not vectorise the loop over the points.) Where
+`q` is not constant, the item is an array "among" those of the tuple.
 """
 
 from __future__ import annotations
@@ -288,14 +289,9 @@ def _lower_chosen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         convention_of(context).return_user_exc(builder, IndexError, ("tuple index out of range",))
     parts: list[Any] = []
     for place, kind in enumerate(kinds):
-        item = builder.extract_value(args[0], place)
-        item = context.cast(builder, item, kind, target)
+        own = _parts(builder, context.cast(builder, builder.extract_value(args[0], place), kind, target))
         here = builder.icmp_signed("==", index, ir.Constant(INT, place))
-        parts = (
-            _parts(builder, item)
-            if place == 0
-            else [builder.select(here, *pair) for pair in zip(_parts(builder, item), parts, strict=True)]
-        )
+        parts = [builder.select(here, *pair) for pair in zip(own, parts or own, strict=True)]
     return _whole(builder, ir.Constant(context.get_value_type(target), ir.Undefined), iter(parts))
 
 
