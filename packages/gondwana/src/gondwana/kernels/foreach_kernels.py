@@ -42,9 +42,6 @@ from gondwana.transfer.under_way import Use
 _MEMO = 256
 """The most launches that a kernel remembers."""
 
-_WORTH_WAKING = 1 << 16
-"""Points from which on prepared launches run on all threads: waking these takes some 40 us."""
-
 _Launch = tuple[Loaded, Table, IndexSet]
 """The parts of a launch: the machine code, the boxes, and their domain."""
 
@@ -329,8 +326,7 @@ class Foreach(Kernel):
         if self.interpreted or self._watch is not None:
             return functools.partial(self, domain, *args)
         loaded, table, data = self._prepare(domain, args)
-        run = loaded.run if domain.size >= _WORTH_WAKING else loaded.run_alone
-        return functools.partial(run, table, data, self._name, self.flags)
+        return loaded.prepared(table, data, self._name, self.flags)
 
 
 def value_is_lost(name: str, kind: str) -> KernelError:
