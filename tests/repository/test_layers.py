@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = {
     # Which of the others a package imports, and how many lines of code it may have; the goals are 33,000, 8,200, 9,500
     # and 2,900.
-    "gondwana": ((), 39_205),
+    "gondwana": ((), 39_210),
     "gondwana-apps": (("gondwana",), 8_950),
     "gondwana-bench": (("gondwana", "gondwana_apps"), 9_890),
     "gondwana-emulator": (("gondwana",), 2_860),

@@ -220,6 +220,11 @@ class Kernel:
         """The variant for arguments whose arrays do not overlap, and the device that holds them."""
         order, alike = loop_order(specs, domain.ndim), alike_strides(arrays)
         device = common_device(self._name, array_names(self.parameters, specs), arrays)
+        if device is not None and isinstance(domain, Runs):
+            raise UsageError(
+                f"{self._name} runs on a GPU, over a region made of an array of booleans in host memory: make that "
+                "array with the kind= of the others"
+            )
         flush, reassociate = device is not None and self.flushes, device is None and self.reassociate
         variant = Variant(
             specs,
