@@ -119,3 +119,23 @@ def test_memory_is_bounded_and_keeps_no_arrays() -> None:
     for kernel in (increment, total):
         assert 0 < len(kernel._remembered) <= 2 * foreach_kernels._MEMO
     assert 0 < len(fusion._remembered) <= 2 * fusion._MEMO
+
+
+@gw.foreach
+def refuse_negative(p, out, a):
+    if a[p] < 0.0:
+        raise ValueError("negative")
+    out[p] = a[p]
+
+
+def test_launches_that_were_prepared_raise_what_their_points_raise() -> None:
+    a, out = gw.Array.zeros(BOX), gw.Array.zeros(BOX)
+    launch = refuse_negative.prepared(gw.RectDomain((2, 2, 2), (4, 4, 4)), out, a)
+    a[3, 2, 3] = -1.0
+    for _ in range(2):
+        with pytest.raises(ValueError, match="negative"):
+            launch()
+    a.fill(3.0)
+    gc.collect()
+    launch()
+    assert out.numpy().sum() == 8 * 3.0

@@ -42,9 +42,6 @@ from gondwana.transfer.under_way import Use
 _MEMO = 256
 """The most launches that a kernel remembers."""
 
-_WORTH_WAKING = 1 << 16
-"""Points from which on prepared launches run on all threads: waking these takes some 40 us."""
-
 _Launch = tuple[Loaded, Table, IndexSet]
 """The parts of a launch: the machine code, the boxes, and their domain."""
 
@@ -223,6 +220,11 @@ class Kernel:
         """The variant for arguments whose arrays do not overlap, and the device that holds them."""
         order, alike = loop_order(specs, domain.ndim), alike_strides(arrays)
         device = common_device(self._name, array_names(self.parameters, specs), arrays)
+        if device is not None and isinstance(domain, Runs):
+            raise UsageError(
+                f"{self._name} runs on a GPU, over a region made of an array of booleans in host memory: make that "
+                "array with the kind= of the others"
+            )
         flush, reassociate = device is not None and self.flushes, device is None and self.reassociate
         variant = Variant(
             specs,
@@ -329,8 +331,7 @@ class Foreach(Kernel):
         if self.interpreted or self._watch is not None:
             return functools.partial(self, domain, *args)
         loaded, table, data = self._prepare(domain, args)
-        run = loaded.run if domain.size >= _WORTH_WAKING else loaded.run_alone
-        return functools.partial(run, table, data, self._name, self.flags)
+        return loaded.prepared(table, data, self._name, self.flags)
 
 
 def value_is_lost(name: str, kind: str) -> KernelError:

@@ -476,6 +476,8 @@ def check_kernels_on_masks():
     double_beside(region.rim, new, T, 2.0)
     assert np.array_equal(new.to_numpy(), np.where(mask, 2 * np.roll(whole, -1, 0), 0))
     assert largest.all(world, region.owned, T) == whole[mask].max()
+    of_host = gw.cells_where(gw.from_numpy(mask, ghost=1, periodic=True))
+    assert "of booleans in host memory" in raises(UsageError, double_beside, of_host.owned, new, T, 2.0)
 
 
 if __name__ == "__main__":

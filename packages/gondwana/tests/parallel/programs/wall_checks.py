@@ -57,7 +57,7 @@ def random_array(rng: np.random.Generator, ndim: int) -> gw.GlobalArray:
 
 def check_walls_of_random_arrays():
     rng = np.random.default_rng([world.size, world.node_count])  # others in each job
-    for number in range(24):
+    for number in range(14):
         T = random_array(rng, 1 + number % 2)
         for corners in (False, True):
             whole = rng.integers(0, 50, T.shape).astype(float)

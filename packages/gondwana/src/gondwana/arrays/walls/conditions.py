@@ -145,7 +145,7 @@ class Fixed(Condition):
 
 @final
 class Wall(Condition):
-    """Ghosts that a kernel fills: it is called as kernel(ghosts, array, *args) for the ghosts of this rank at the face.
+    """Ghosts that a kernel fills: `kernel(ghosts, array, *args)` runs on the ghosts of this rank at the face.
 
     The kernel writes `array[p]` of each ghost p, and may read cells as far from the wall as ghosts reach.
 

@@ -28,8 +28,8 @@ from gondwana.errors import UsageError
 from gondwana.kernels.foreach_kernels import Foreach, foreach
 from gondwana.transfer.plans.plan import Plan
 
-_Launch = Callable[[float], None]
-"""Fills one box of ghosts at a time."""
+_Launch = tuple[Callable[..., None], bool]
+"""Fills a box of ghosts; and whether it takes the time."""
 
 
 class WalledExchange(Plan):
@@ -71,8 +71,7 @@ class WalledExchange(Plan):
 
     def _begin(self) -> None:
         self._plan._begin()
-        for fill in self._early:
-            fill(self._time)
+        self._fill(self._early)
 
     def _soon(self) -> bool:
         return self._plan._soon()
@@ -82,8 +81,14 @@ class WalledExchange(Plan):
 
     def _end(self) -> None:
         self._plan._end()
-        for fill in self._late:
-            fill(self._time)
+        self._fill(self._late)
+
+    def _fill(self, launches: list[_Launch]) -> None:
+        for launch, timed in launches:
+            if timed:
+                launch(self._time)
+            else:
+                launch()
 
     def __gondwana_argument__(self) -> NoReturn:
         """Compiled code does not fill walls."""
@@ -96,14 +101,8 @@ class WalledExchange(Plan):
 def _launches(slab: Slab, boxes: Iterable[RectDomain], block: Any, layout: Layout) -> list[_Launch]:
     """What fills boxes of a slab."""
     kernel, args, timed = _kernel_of(slab, block, layout)
-    return [_launch(kernel, box, (block, *args), timed=timed) for box in boxes if not box.is_empty]
-
-
-def _launch(kernel: Foreach, box: RectDomain, args: tuple[Any, ...], *, timed: bool) -> _Launch:
-    if timed:
-        return lambda time: kernel(box, *args, time)
-    launch = kernel.prepared(box, *args)
-    return lambda time: launch()
+    found = [(box, block, *args) for box in boxes if not box.is_empty]
+    return [(functools.partial(kernel, *one) if timed else kernel.prepared(*one), timed) for one in found]
 
 
 def _kernel_of(slab: Slab, block: Any, layout: Layout) -> tuple[Foreach, tuple[Any, ...], bool]:

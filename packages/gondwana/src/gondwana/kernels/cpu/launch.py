@@ -7,6 +7,7 @@ import functools
 import struct
 import threading
 import types as pytypes
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,8 @@ _ROWS, _SHORTEST = 12, 64
 """Rows of a tile of a pair, with those at its edges, that must fit into the cache with its columns; and the fewest
 columns of a tile."""
 
+_WORTH_WAKING = 1 << 16
+"""Points from which on launches that are prepared run on all threads, since waking these takes some 40 us."""
 _SMALL = 4096
 """Domains of fewer points run on one thread: waking the others costs more than they gain."""
 
@@ -87,9 +90,22 @@ class Loaded:
         if boxes.points:
             _launch(self, boxes, data, name, count=_thread_count(boxes.points), flags=flags)
 
-    def run_alone(self, boxes: Boxes, data: bytes, name: str, flags: int) -> None:
-        """Run the kernel over boxes on this thread alone. Local; returns when it is done."""
-        _launch(self, boxes, data, name, count=1, flags=flags)
+    def prepared(self, boxes: Boxes, data: bytes, name: str, flags: int) -> Callable[[], None]:
+        """Return a function that runs the kernel over boxes: small ones on this thread, with the same block. Local."""
+        if flags or boxes.points >= _WORTH_WAKING:
+            return functools.partial(self.run, boxes, data, name, flags)
+        content = boxes.header(0) + data
+        block = _block_type(len(content)).from_buffer_copy(content)
+        entry, address = self.entry, ctypes.addressof(block)
+
+        def launch() -> None:
+            entry(address, 0, 1)
+            if block[0]:
+                failed = type(block).from_buffer_copy(block)
+                ctypes.memmove(block, boxes.header(0) + data, len(content))
+                _raise(failed, name, self.ndim)
+
+        return launch
 
     def results(self, boxes: Boxes, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
         """Run a reduction over boxes and return the result of each thread, a row of words each. Local; blocks."""

@@ -84,8 +84,9 @@ class Loaded:
         for box in tiles.boxes:
             self._launch(box, box.tiles, data, 0)
 
-    run_alone = run
-    """The same: launches on a device need no threads of the host."""
+    def prepared(self, tiles: Tiles, data: bytes, name: str, flags: int) -> Callable[[], None]:
+        """Return a function that launches the kernel over boxes. Local."""
+        return functools.partial(self.run, tiles, data, name, flags)
 
     def results(self, tiles: Tiles, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
         """Run a reduction over boxes and return the result of each block, a row of words each. Local; blocks."""
