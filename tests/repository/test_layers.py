@@ -20,8 +20,8 @@ from support import jobs
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
     # Which of the others a package imports, and how many lines of code it may have; the goals are 33,000, 8,200, 9,500
-    # and 2,900. Arithmetic and reductions of global arrays have 630 of the library's.
-    "gondwana": ((), 39_150),
+    # and 2,900. Arithmetic and reductions of global arrays have 640 of the library's.
+    "gondwana": ((), 39_170),
     "gondwana-apps": (("gondwana",), 8_950),
     "gondwana-bench": (("gondwana", "gondwana_apps"), 9_890),
     "gondwana-emulator": (("gondwana",), 2_860),
