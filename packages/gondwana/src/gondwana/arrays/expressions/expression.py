@@ -382,7 +382,7 @@ class Expression(Elementwise):
         self.dtype = operation.dtype
         self._place = _common(operands) if selection is None else selection
         self.team = self._place[0].team
-        self._writes = [
+        self._seen = [
             (one._selection[0], one._selection[0]._watch())
             for one in operands
             if isinstance(one, Elementwise) and one._operation is None
@@ -399,8 +399,8 @@ class Expression(Elementwise):
         Raises:
             UsageError: its memory was handed out, to a kernel or to the program; the message says what to do.
         """
-        for array, writes in self._writes:
-            if array.writes != writes:
+        for array, writes in self._seen:
+            if array._writes != writes:
                 raise UsageError(
                     f"an expression is computed after {array.label} of it may have been written: its memory was given "
                     "to a kernel, to T.local, T.values, T.fill or an assignment since. Store the expression before "
@@ -478,9 +478,11 @@ def _kind(value: Any, function: Any) -> Any:
 
 def _common(operands: tuple[Any, ...]) -> Selection:
     """The cells of the operands, which are the same."""
-    found: Elementwise
-    found, *others = [one for one in operands if isinstance(one, Elementwise)]
-    for other in others:
+    cells = [one for one in operands if isinstance(one, Elementwise)]
+    if not cells:
+        raise UsageError(f"an expression of numbers alone, {operands}: give an array, a view or an expression, too")
+    found = cells[0]
+    for other in cells[1:]:
         if other._selection is not found._selection:
             check_same_cells(found, other)
     return found._selection
