@@ -106,6 +106,8 @@ class Divided(Elementwise, ABC):
         """
         cells, axes = self._chosen(index)
         if not axes:
+            if isinstance(value, Elementwise):
+                raise UsageError(f"one cell, T[{index!r}], cannot be {value!r}: give a number, or index a box of cells")
             block, point = self._at(cells)
             block[point] = value
         elif isinstance(value, Divided):

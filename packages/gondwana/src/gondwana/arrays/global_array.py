@@ -115,7 +115,7 @@ class GlobalArray(Divided):
         self._blocks: dict[int, Array | RemoteArray] = {}
         self.plans: dict[tuple[Any, ...], Plan] = {}
         self._accumulation: Accumulation | None = None
-        self.writes = 0
+        self._writes = 0
 
     @property
     def _array(self) -> GlobalArray:
@@ -281,11 +281,11 @@ class GlobalArray(Divided):
         counts again after a call of this method only: so launches pay nothing for it.
         """
         self.__dict__.pop("local", None)
-        return self.writes
+        return self._writes
 
     def _note_write(self) -> None:
         """Count a write of the own cells. Local."""
-        self.writes += 1
+        self._writes += 1
 
     def fill(self, value: Any) -> None:
         """Set this rank's cells and its ghosts to one value. Local."""

@@ -282,6 +282,8 @@ def check_errors():
         (lambda: (A + 1)[0, 3], "gw.array(e)"),
         (lambda: gw.array(np.zeros(3)), "gw.from_numpy"),
         (lambda: gw.coordinates(3), "a global array"),
+        (lambda: gw.where(True, 1, 2), "numbers alone"),
+        (lambda: A.__setitem__((0, 4), A + 1), "one cell"),
         (lambda: A[0:0, ...].max(), "no cells"),
         (lambda: gw.copy(A + 1, A), "two global arrays"),
     ):
@@ -312,8 +314,11 @@ def check_errors():
     e += 1  # another expression: the first has no memory
     A[...] = e
     assert len({A, A[0:2, ...], e}) == 3
+    assert sum([A, np.float64(2) * A]).max() == 3 * A.max()
     assert A[0:0, ...].sum() == 0
     assert (A[0:0, ...] > 0).all()
+    I.close()
+    assert "was closed" in raises(UsageError, A.__setitem__, ..., I + 1.0)
 
 
 def check_arrays_of_some_ranks():

@@ -8,7 +8,7 @@ local.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from gondwana.arrays.expressions.operations import (
     Operation,
     check_element,
     check_real,
+    exact_comparison,
     operation,
     refusal,
 )
@@ -32,7 +33,9 @@ from gondwana.teams import Team
 if TYPE_CHECKING:
     from gondwana.arrays.global_array import GlobalArray
 
-Axes: TypeAlias = int | tuple[int, ...] | None
+Some: TypeAlias = int | tuple[int, ...]
+Axes: TypeAlias = Some | None
+Number: TypeAlias = int | float | complex
 Selection: TypeAlias = "tuple[GlobalArray, tuple[range, ...], tuple[int, ...]]"
 """An array, coordinates of cells along each of its axes, and those of the axes that count, in their order."""
 
@@ -132,6 +135,10 @@ class Elementwise(NDArrayOperatorsMixin):
 
         return array(self)
 
+    @overload
+    def sum(self, axis: None = None) -> Number: ...
+    @overload
+    def sum(self, axis: Some) -> np.ndarray[Any, Any]: ...
     def sum(self, axis: Axes = None) -> Any:
         """Return the sum of all elements, without ghosts, or the sums along axes. Collective over team; blocks.
 
@@ -155,6 +162,10 @@ class Elementwise(NDArrayOperatorsMixin):
         """
         return reductions.total(self) if axis is None else reductions.along(self, "sum", axis)
 
+    @overload
+    def prod(self, axis: None = None) -> int | float: ...
+    @overload
+    def prod(self, axis: Some) -> np.ndarray[Any, Any]: ...
     def prod(self, axis: Axes = None) -> Any:
         """Return the product of all elements, without ghosts, or the products along axes. Collective over team; blocks.
 
@@ -170,6 +181,10 @@ class Elementwise(NDArrayOperatorsMixin):
         """
         return reductions.product(self) if axis is None else reductions.along(self, "prod", axis)
 
+    @overload
+    def min(self, axis: None = None) -> int | float | bool: ...
+    @overload
+    def min(self, axis: Some) -> np.ndarray[Any, Any]: ...
     def min(self, axis: Axes = None) -> Any:
         """Return the smallest of all elements, without ghosts; NaN if one is NaN. Collective over team; blocks.
 
@@ -182,6 +197,10 @@ class Elementwise(NDArrayOperatorsMixin):
         """
         return reductions.extreme(self, "min") if axis is None else reductions.along(self, "min", axis)
 
+    @overload
+    def max(self, axis: None = None) -> int | float | bool: ...
+    @overload
+    def max(self, axis: Some) -> np.ndarray[Any, Any]: ...
     def max(self, axis: Axes = None) -> Any:
         """Return the largest of all elements, without ghosts; NaN if one is NaN. Collective over team; blocks.
 
@@ -215,6 +234,10 @@ class Elementwise(NDArrayOperatorsMixin):
         """
         return reductions.place(self, "max")
 
+    @overload
+    def mean(self, axis: None = None) -> float | complex: ...
+    @overload
+    def mean(self, axis: Some) -> np.ndarray[Any, Any]: ...
     def mean(self, axis: Axes = None) -> Any:
         """Return the mean of all elements, without ghosts: `sum` divided by their number. Collective; blocks.
 
@@ -359,7 +382,7 @@ class Expression(Elementwise):
         self.dtype = operation.dtype
         self._place = _common(operands) if selection is None else selection
         self.team = self._place[0].team
-        self._writes = [
+        self._seen = [
             (one._selection[0], one._selection[0]._watch())
             for one in operands
             if isinstance(one, Elementwise) and one._operation is None
@@ -376,8 +399,8 @@ class Expression(Elementwise):
         Raises:
             UsageError: its memory was handed out, to a kernel or to the program; the message says what to do.
         """
-        for array, writes in self._writes:
-            if array.writes != writes:
+        for array, writes in self._seen:
+            if array._writes != writes:
                 raise UsageError(
                     f"an expression is computed after {array.label} of it may have been written: its memory was given "
                     "to a kernel, to T.local, T.values, T.fill or an assignment since. Store the expression before "
@@ -418,19 +441,9 @@ def applied(function: Any, *operands: Any) -> Expression:
     kinds = tuple(_kind(one, function) for one in operands)
     found = operation(function, kinds)
     if function in COMPARISONS and any(kind is int for kind in kinds):  # to NumPy, np.dtype("i8") equals int
-        found = _exact_comparison(function, operands, kinds, found)
+        found = exact_comparison(function, operands, kinds, found)
     given = zip(operands, found.operands, strict=True)
     return Expression(found, tuple(one if isinstance(one, Elementwise) else dtype.type(one) for one, dtype in given))
-
-
-def _exact_comparison(function: Any, operands: tuple[Any, ...], kinds: tuple[Any, ...], found: Operation) -> Operation:
-    """A comparison with a Python integer, which has 64 bits if it does not fit the other operand, as in NumPy."""
-    place = 0 if kinds[0] is int else 1
-    value, dtype = operands[place], found.operands[place]
-    if dtype.kind not in "iu" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
-        return found
-    wide = np.dtype(np.int64 if value < 0 else np.uint64)
-    return operation(function, (*kinds[:place], wide, *kinds[place + 1 :]))
 
 
 def _power(base: Any, exponent: Any) -> Expression | None:
@@ -465,9 +478,11 @@ def _kind(value: Any, function: Any) -> Any:
 
 def _common(operands: tuple[Any, ...]) -> Selection:
     """The cells of the operands, which are the same."""
-    found: Elementwise
-    found, *others = [one for one in operands if isinstance(one, Elementwise)]
-    for other in others:
+    cells = [one for one in operands if isinstance(one, Elementwise)]
+    if not cells:
+        raise UsageError(f"an expression of numbers alone, {operands}: give an array, a view or an expression, too")
+    found = cells[0]
+    for other in cells[1:]:
         if other._selection is not found._selection:
             check_same_cells(found, other)
     return found._selection

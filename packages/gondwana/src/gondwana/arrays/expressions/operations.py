@@ -168,6 +168,23 @@ def operation(function: Any, kinds: tuple[Any, ...]) -> Operation:
     return Operation(form.replace("{k}", f"np.{operands[0].name}"), tuple(operands), result)
 
 
+def exact_comparison(function: Any, operands: tuple[Any, ...], kinds: tuple[Any, ...], found: Operation) -> Operation:
+    """Return a comparison with a Python integer, which has 64 bits if it does not fit the other operand. Local.
+
+    Args:
+        function: NumPy's function.
+        operands: the operands.
+        kinds: their kinds, as for `operation`.
+        found: the comparison as of other numbers.
+    """
+    place = 0 if kinds[0] is int else 1
+    value, dtype = operands[place], found.operands[place]
+    if dtype.kind not in "iu" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        return found
+    wide = np.dtype(np.int64 if value < 0 else np.uint64)
+    return operation(function, (*kinds[:place], wide, *kinds[place + 1 :]))
+
+
 def check_element(dtype: np.dtype[Any], what: str) -> None:
     """Refuse a dtype of results that no global array has. Local.
 
