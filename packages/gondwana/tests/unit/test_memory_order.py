@@ -287,6 +287,7 @@ EXAMPLES = {
     "gondwana.tasks.item_rings_native": "push",
     "gondwana.transfer.collectives.on_node_native": "meet",
     "gondwana.transfer.host_copies_native": "number",
+    "gondwana.transfer.collectives.migration_native": "move_apart",
     "gondwana.transfer.plans.host_native": "advance",
 }
 """One helper of each module of machine code that has an order."""

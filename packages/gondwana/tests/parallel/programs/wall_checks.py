@@ -199,7 +199,9 @@ def check_errors():
     assert "leave it out" in raises(UsageError, U.exchange, time=1.0)
     U.exchange().wait()
     assert "leave it out" in raises(UsageError, U.exchange, time=1.0)
-    assert "walls" in raises(UsageError, go, U.exchange())
+    ghosts = U.exchange()
+    assert "walls" in raises(UsageError, go, ghosts)
+    ghosts.wait()
     gw.exchange(T, U, time=3.0).wait()
     layout = gw.Layout.divide((4, 4), world.size, ghost=1, periodic=(True, False))
     assert zeros(layout, boundary={"y": gw.Reflect()}).boundary == {

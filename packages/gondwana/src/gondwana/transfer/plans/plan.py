@@ -98,9 +98,11 @@ class Plan(ABC):
         return False
 
     def _finish(self) -> None:
-        self._end()
-        self._pending = False
-        _under_way.remove(self)
+        try:
+            self._end()
+        finally:  # a kernel at a wall may raise
+            self._pending = False
+            _under_way.remove(self)
 
     def _record(self, key: int, stored: Iterable[int]) -> None:
         """Record the rounds of this plan, if this process records. Local.

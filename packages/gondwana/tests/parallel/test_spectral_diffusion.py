@@ -8,7 +8,7 @@ import pytest
 
 import gondwana as gw
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[4] / "examples"))
 import spectral_diffusion as example
 
 
