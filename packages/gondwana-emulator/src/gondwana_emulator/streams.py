@@ -165,7 +165,7 @@ class Scheduler:
     def run(self, done: Callable[[], bool]) -> None:
         """Execute operations until a condition holds."""
         while not done():
-            if not self._step():
+            if not self._step() and not done():  # a step may end what was waited for in another way
                 raise CudaError("CUDA_ERROR_LAUNCH_TIMEOUT: streams wait for each other")
 
     def run_all(self, device: int) -> None:
