@@ -12,7 +12,7 @@ from mpi4py import MPI
 DT, F = 0.4, 0.02
 
 
-@numba.njit(fastmath=True)
+@numba.njit
 def push_x(u: Any, v: Any, h: Any, first: int, last: int) -> None:
     for i in range(first, last):
         for j in range(1, h.shape[1] - 1):
@@ -20,7 +20,7 @@ def push_x(u: Any, v: Any, h: Any, first: int, last: int) -> None:
             u[i, j] += DT * (F * across - (h[i, j] - h[i - 1, j]))
 
 
-@numba.njit(fastmath=True)
+@numba.njit
 def push_y(v: Any, u: Any, h: Any) -> None:
     for i in range(1, h.shape[0] - 1):
         for j in range(2, h.shape[1] - 1):
@@ -28,7 +28,7 @@ def push_y(v: Any, u: Any, h: Any) -> None:
             v[i, j] -= DT * (F * across + (h[i, j] - h[i, j - 1]))
 
 
-@numba.njit(fastmath=True)
+@numba.njit
 def flow(new: Any, h: Any, u: Any, v: Any) -> None:
     for i in range(1, h.shape[0] - 1):
         for j in range(1, h.shape[1] - 1):
