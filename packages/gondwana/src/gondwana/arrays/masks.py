@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +10,6 @@ from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.domains import IndexSet
 from gondwana.errors import UsageError
-
-if TYPE_CHECKING:
-    pass
 
 
 class Region:

@@ -314,6 +314,8 @@ def check_a_receive_from_anywhere_takes_no_messages_of_the_library():
     array.exchange().wait()
     spread = gw.scatter(whole, root=team.size - 1, like=array)
     assert np.array_equal(spread.to_numpy(), whole)
+    moved = gw.migrate(np.full(3, team.rank), np.full(3, (team.rank + 1) % team.size), team)
+    assert np.array_equal(moved, np.full(3, left))
     part = team.split(team.rank % 2)
     assert part is not None
     assert team.split(0, shared=True) is team.split(0, shared=True)

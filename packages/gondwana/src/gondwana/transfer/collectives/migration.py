@@ -99,7 +99,7 @@ def _moved(given: _Given, counts: Any, coming: Any, team: Team) -> tuple[np.ndar
         coming: records that come from each rank.
         team: the ranks.
     """
-    me, requests, results = team.rank, [], []
+    me, private, requests, results = team.rank, team.private, [], []
     leaving = counts.copy()
     leaving[me] = 0
     starts, ends = (np.cumsum(numbers) for numbers in (leaving, coming))
@@ -110,14 +110,14 @@ def _moved(given: _Given, counts: Any, coming: Any, team: Team) -> tuple[np.ndar
         for rank in range(team.size):
             if rank != me and coming[rank] * row:
                 part = received[(ends[rank] - coming[rank]) * row : ends[rank] * row]
-                requests.append(team.Irecv(part, rank, _TAG))
+                requests.append(private.Irecv(part, rank, _TAG))
         places = sent.ctypes.data + row * (starts - leaving)
         places[me] = result.ctypes.data + row * (ends[me] - coming[me])
         _move_apart.call(given.owners.ctypes.data, len(array), array.ctypes.data, row, places.ctypes.data)
         for rank in range(team.size):
             if rank != me and counts[rank] * row:
                 part = sent[(starts[rank] - counts[rank]) * row : starts[rank] * row]
-                requests.append(team.Isend(part, rank, _TAG))
+                requests.append(private.Isend(part, rank, _TAG))
         results.append(result)
     wait_all(requests)
     return tuple(results)
