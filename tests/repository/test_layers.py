@@ -24,7 +24,7 @@ PACKAGES = {
     "gondwana": ((), 40_710),
     "gondwana-apps": (("gondwana",), 8_950),
     "gondwana-bench": (("gondwana", "gondwana_apps"), 9_890),
-    "gondwana-emulator": (("gondwana",), 2_860),
+    "gondwana-emulator": (("gondwana",), 2_863),
 }
 SOURCES = {name: ROOT / "packages" / name / "src" / name.replace("-", "_") for name in PACKAGES}
 SOURCE = SOURCES["gondwana"]

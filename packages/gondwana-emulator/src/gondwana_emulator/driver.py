@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import itertools
 import os
 import platform
@@ -35,12 +36,22 @@ _lock = threading.RLock()
 
 
 def _alone(method: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
-    """Make a method exclusive: one thread at a time runs the driver."""
+    """Make a method exclusive: one thread at a time runs the driver.
+
+    Nor are objects collected meanwhile: one may free memory of a device, which executes all that is on the streams, in
+    the middle of an operation.
+    """
 
     @functools.wraps(method)
     def locked(*given: _Given.args, **named: _Given.kwargs) -> _Found:
         with _lock:
-            return method(*given, **named)
+            collecting = gc.isenabled()
+            gc.disable()
+            try:
+                return method(*given, **named)
+            finally:
+                if collecting:
+                    gc.enable()
 
     return locked
 
@@ -141,14 +152,14 @@ class EmulatedDriver(Driver):
         """Set bytes of device memory to a value."""
         real = self._memory.real
         real(address, nbytes)
-        self._put(stream, lambda: void(ctypes.memset(real(address, nbytes), byte, nbytes)))
+        self._put(stream, lambda: ctypes.memset(real(address, nbytes), byte, nbytes))
 
     @_alone
     def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
         """Copy bytes between any two addresses, of the host or of devices; they are read on execution."""
         real = self._memory.real
         real(target, nbytes), real(source, nbytes)
-        self._put(stream, lambda: void(ctypes.memmove(real(target, nbytes), real(source, nbytes), nbytes)))
+        self._put(stream, lambda: ctypes.memmove(real(target, nbytes), real(source, nbytes), nbytes))
 
     @_alone
     def copy_box(
@@ -199,7 +210,7 @@ class EmulatedDriver(Driver):
             return self._defaults[self._device()]
         return self._find(handle, Stream)
 
-    def _put(self, stream: int, action: Callable[[], None]) -> None:
+    def _put(self, stream: int, action: Callable[[], object]) -> None:
         self._scheduler.put(self._stream(stream), Operation(action))
 
     @_alone
@@ -394,7 +405,3 @@ class EmulatedDriver(Driver):
         """Destroy a graph."""
         self._find(graph, Capture)
         del self._handles[graph]
-
-
-def void(_: object) -> None:
-    """Ignore the result of a call."""

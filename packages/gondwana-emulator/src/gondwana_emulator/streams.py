@@ -37,7 +37,7 @@ class Recording:
 class Operation:
     """An operation of a stream: waits for `awaited`, executes `action`, then marks `reached`."""
 
-    action: Callable[[], None] | None = None
+    action: Callable[[], object] | None = None
     awaited: Recording | None = None
     reached: Recording | None = None
 
@@ -165,7 +165,7 @@ class Scheduler:
     def run(self, done: Callable[[], bool]) -> None:
         """Execute operations until a condition holds."""
         while not done():
-            if not self._step() and not done():  # a step may end what was waited for in another way
+            if not self._step():
                 raise CudaError("CUDA_ERROR_LAUNCH_TIMEOUT: streams wait for each other")
 
     def run_all(self, device: int) -> None:

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 
@@ -83,6 +84,27 @@ def test_empty_allocations_have_addresses_of_their_own(gpu: Bench) -> None:
     assert first != second
     fails("INVALID_VALUE", gpu.driver.copy, first, second, 1, gpu.stream)
     gpu.driver.copy(first, second, 0, gpu.stream)
+
+
+def test_memory_that_is_freed_by_the_garbage_collector_leaves_operations_whole(gpu: Bench) -> None:
+    """To free memory executes what is on the streams: never in the middle of an operation."""
+
+    class Owner:
+        def __init__(self) -> None:
+            self.itself = self
+            weakref.finalize(self, gpu.driver.free, gpu.driver.allocate(8))
+
+    done = []
+
+    def work() -> None:
+        Owner()
+        assert len([[number] for number in range(100_000)]) == 100_000  # enough for a collection
+        done.append("first")
+
+    gpu.driver._put(gpu.stream, work)
+    gpu.driver._put(gpu.stream, lambda: done.append("second"))
+    gpu.driver.finish(gpu.stream)
+    assert done == ["first", "second"]
 
 
 def test_memory_is_limited(gpu: Bench) -> None:
