@@ -5,11 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
-
-from gondwana.arrays.array import Array
 from gondwana.arrays.base import DomainArray
 from gondwana.arrays.global_array import LINE, GlobalArray
 from gondwana.arrays.layout import Layout, Piece
@@ -21,85 +18,50 @@ from gondwana.memory.segment import Segment
 from gondwana.transfer.box import contiguous_strides, moved
 from gondwana.transfer.plans.create import plan_in
 from gondwana.transfer.plans.pairs import Copies, Pair
+from gondwana.transfer.plans.plan import Plan
 
 
-class Accumulation:
-    """Ghosts that are added to the cells which they are copies of: the result of `T.accumulate()`.
+def accumulation(array: GlobalArray) -> Plan:
+    """Return the plan that adds ghosts to the cells which they are copies of: see `T.accumulate`.
 
-    Collective over the team of the array to make (blocking).
-
-    Args:
-        array: the array.
+    Collective over the team of the array; blocks.
 
     Raises:
         UsageError: the array has no numbers that a processor or a GPU can add, or the ranks give different arrays;
             raised by every rank.
     """
+    team, layout = array.team, array.layout
+    team.expect_same("accumulations", _refusal(array), array=array.label)
+    item, owners = array.dtype.itemsize, _owners(layout, team.rank)
+    rooms = {rank: list(_rooms(layout, rank, item)) for rank in {*owners, team.rank}}
+    mine = rooms[team.rank]
+    nbytes = mine[-1][2] + _room(mine[-1][1], item) if mine else 0
+    segment = Segment(team, nbytes, array.kind, window=not array.in_host_memory)
 
-    def __init__(self, array: GlobalArray) -> None:
-        team, layout = array.team, array.layout
-        team.expect_same("accumulations", _refusal(array), array=array.label)
-        item, owners = array.dtype.itemsize, _owners(layout, team.rank)
-        rooms = {rank: list(_rooms(layout, rank, item)) for rank in {*owners, team.rank}}
-        mine = rooms[team.rank]
-        nbytes = mine[-1][2] + _room(mine[-1][1], item) if mine else 0
-        self._segment = Segment(team, nbytes, array.kind, window=not array.in_host_memory)
+    def end(rank: int, piece: Piece, offset: int) -> DomainArray:
+        """The room of some ghosts at their owner, with the coordinates of its cells."""
+        cells, first = piece.target + piece.shift, segment.pointer(rank, array.dtype)
+        strides = contiguous_strides(cells.shape, item, array.order)
+        return ArrayReference(moved(first, offset), cells, strides).array()
 
-        def end(rank: int, piece: Piece, offset: int) -> DomainArray:
-            """The room of some ghosts at their owner, with the coordinates of its cells."""
-            cells, first = piece.target + piece.shift, self._segment.pointer(rank, array.dtype)
-            strides = contiguous_strides(cells.shape, item, array.order)
-            return ArrayReference(moved(first, offset), cells, strides).array()
+    def pair(holder: int, piece: Piece, offset: int) -> Pair:
+        ghosts, room = array.block(holder).restrict(piece.target), end(piece.owner, piece, offset)
+        return Pair(ghosts.__gondwana_box__(), room.__gondwana_box__())
 
-        def pair(holder: int, piece: Piece, offset: int) -> Pair:
-            ghosts, room = array.block(holder).restrict(piece.target), end(piece.owner, piece, offset)
-            return Pair(ghosts.__gondwana_box__(), room.__gondwana_box__())
-
-        copies = Copies(team, {}, {}, "accumulation")
-        for rank in owners:
-            copies.outgoing[rank] = [pair(*room) for room in rooms[rank] if room[0] == team.rank]
-        for room in mine:
-            if room[0] != team.rank:
-                copies.incoming.setdefault(room[0], []).append(pair(*room))
-        self._plan = plan_in(copies, [[kind] for kind in array.kinds])
-        local = array.block(team.rank)
-        self._sums = [(local.restrict(piece.target + piece.shift), end(team.rank, piece, at)) for _, piece, at in mine]
-        self._ghosts = [local.restrict(piece.target) for piece in layout.pieces(team.rank, corners=True)]
-        self._pending = False
-
-    def start(self) -> Self:
-        """Begin a round, as `T.accumulate()` does. Collective over team; does not wait.
-
-        Raises:
-            RuntimeError: the last round was not waited for.
-        """
-        self._plan.start()
-        self._pending = True
-        return self
-
-    def wait(self) -> None:
-        """Return when the ghosts of the neighbours are added to the cells of this rank. Blocks; user-level progress."""
-        self._plan.wait()
-        self._add()
-
-    def test(self) -> bool:
-        """Return whether `wait` would return at once. Local; internal progress."""
-        if self._plan.test():
-            self._add()
-        return not self._pending
-
-    def _add(self) -> None:
-        """Add what has arrived, in the order of the rooms, and set the ghosts to zero, once in a round."""
-        if not self._pending:
-            return
-        self._pending = False
-        for cells, room in self._sums:
-            if isinstance(cells, Array) and isinstance(room, Array):
-                np.add(cells.numpy(), room.numpy(), out=cells.numpy())
-            else:
-                _kernel()(cells.domain, cells, room)
-        for ghosts in self._ghosts:
-            ghosts.fill(0)
+    copies = Copies(team, {}, {}, "accumulation")
+    for rank in owners:
+        copies.outgoing[rank] = [pair(*room) for room in rooms[rank] if room[0] == team.rank]
+    for room in mine:
+        if room[0] != team.rank:
+            copies.incoming.setdefault(room[0], []).append(pair(*room))
+    plan = plan_in(copies, [[kind] for kind in array.kinds])
+    local, (add, clear) = array.block(team.rank), _kernels()
+    sums = [(local.restrict(piece.target + piece.shift), end(team.rank, piece, at)) for _, piece, at in mine]
+    ghosts = [local.restrict(piece.target) for piece in layout.pieces(team.rank, corners=True)]
+    # In the order of the rooms: so the order in which numbers are added to a cell depends on the layout alone.
+    steps = [(add.prepared(cells.domain, cells, room), False) for cells, room in sums]
+    plan._with_kernels([], steps + [(clear.prepared(cells.domain, cells), False) for cells in ghosts])
+    return plan
 
 
 def _refusal(array: GlobalArray) -> UsageError | None:
@@ -142,12 +104,16 @@ def _held(layout: Layout, rank: int) -> list[Piece]:
 
 
 @functools.cache
-def _kernel() -> Any:
-    """The kernel that adds on a GPU."""
+def _kernels() -> tuple[Any, Any]:
+    """The kernels that add the ghosts that have arrived, and that set ghosts to zero."""
     from gondwana.kernels.foreach_kernels import foreach
 
-    return foreach(_add_at)
+    return foreach(_add_at), foreach(_clear_at)
 
 
 def _add_at(p: Any, cells: Any, room: Any) -> None:
     cells[p] += room[p]
+
+
+def _clear_at(p: Any, cells: Any) -> None:
+    cells[p] = 0

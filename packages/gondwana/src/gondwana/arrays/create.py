@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +25,33 @@ from gondwana.teams import Team, world
 
 P = ParamSpec("P")
 
-_UNSAID = {"ghost": 0, "periodic": False, "grid": None, "cuts": None, "order": "C"}
-"""Default values of the arguments that divide a domain."""
+
+class Division(TypedDict, total=False):
+    """Further arguments of the constructors, for keywords only: see `empty`."""
+
+    ghost: int | Sequence[int]
+    periodic: bool | Sequence[bool]
+    boundary: Boundary | None
+    grid: Sequence[int] | None
+    cuts: Sequence[Sequence[int] | None] | None
+    order: MemoryOrder
+    kind: MemoryKind
+    team: Team
+
+
+_HOW = {"ghost": 0, "periodic": False, "grid": None, "cuts": None, "order": "C"}
+_DEFAULTS = {name: (_HOW | {"kind": host, "team": world}).get(name) for name in Division.__annotations__}
 
 
 def _with_advice(constructor: Callable[P, GlobalArray]) -> Callable[P, GlobalArray]:
-    """Answer an argument of an unknown name by the one that is probably meant."""
-    names = list(inspect.signature(constructor).parameters)
+    """Show the arguments of `Division` to who asks; answer an argument of an unknown name by the one that is meant."""
+    signature = inspect.signature(constructor)
+    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    further = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=of.__forward_arg__)
+        for name, of in Division.__annotations__.items()
+    ]
+    names = [one.name for one in (*own, *further)]
 
     @functools.wraps(constructor)
     def call(*args: P.args, **kwargs: P.kwargs) -> GlobalArray:
@@ -43,42 +63,41 @@ def _with_advice(constructor: Callable[P, GlobalArray]) -> Callable[P, GlobalArr
             raise TypeError(f"gw.{constructor.__name__} has no argument {name}: {hint}")
         return constructor(*args, **kwargs)
 
+    call.__signature__ = signature.replace(parameters=[*own, *further])  # type: ignore[attr-defined]
     return call
 
 
 def _divide(
-    domain: RectDomain | PointLike | Layout, team: Team, boundary: Boundary | None, **how: Any
-) -> tuple[Layout, Faces]:
+    domain: RectDomain | PointLike | Layout,
+    *,
+    boundary: Boundary | None = None,
+    kind: MemoryKind = host,
+    team: Team = world,
+    **given: Any,
+) -> tuple[Layout, Faces, MemoryKind, Team]:
     """Divide a domain among the ranks of a team, unless it is divided already; find the conditions of its faces."""
     if not isinstance(team, Team):
         raise UsageError(f"team={team!r}: give a team, such as gw.world or one of its splits")
+    how = _HOW | given
     if not isinstance(domain, Layout):
         box = domain if isinstance(domain, RectDomain) else RectDomain.from_shape(domain)
-        closed, faces = divided_faces(boundary, how.pop("periodic"), box.ndim)
-        return Layout.divide(box, team.size, periodic=closed, **how), faces
-    if how != _UNSAID:
+        how["periodic"], faces = divided_faces(boundary, given.get("periodic", False), box.ndim)
+        return Layout.divide(box, team.size, **how), faces, kind, team
+    if how != _HOW:
         raise UsageError("a layout says ghost, periodic, grid and order, and cuts: leave them out, or give a domain")
     if math.prod(domain.grid) != team.size:
         raise UsageError(f"the layout has {math.prod(domain.grid)} blocks and the team has {team.size} ranks")
     closed, faces = divided_faces(boundary, domain.periodic, domain.domain.ndim)
     if closed != domain.periodic:
         raise UsageError("boundary: a layout says which axes are periodic: leave out gw.periodic")
-    return domain, faces
+    return domain, faces, kind, team
 
 
 @_with_advice
 def empty(
     domain: RectDomain | PointLike | Layout,
     dtype: npt.DTypeLike = float,
-    *,
-    ghost: int | Sequence[int] = 0,
-    periodic: bool | Sequence[bool] = False,
-    boundary: Boundary | None = None,
-    grid: Sequence[int] | None = None,
-    cuts: Sequence[Sequence[int] | None] | None = None,
-    order: MemoryOrder = "C",
-    kind: MemoryKind = host,
-    team: Team = world,
+    **division: Unpack[Division],
 ) -> GlobalArray:
     """Return a global array with undefined elements. Collective over team; blocks.
 
@@ -114,7 +133,7 @@ def empty(
         >>> T.ghost, T.domain.size
         ((1, 1, 1), 4096)
     """
-    layout, faces = _divide(domain, team, boundary, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
+    layout, faces, kind, team = _divide(domain, **division)
     return GlobalArray(layout, _element(dtype, kind), team, kind, faces)
 
 
@@ -122,15 +141,7 @@ def empty(
 def zeros(
     domain: RectDomain | PointLike | Layout,
     dtype: npt.DTypeLike = float,
-    *,
-    ghost: int | Sequence[int] = 0,
-    periodic: bool | Sequence[bool] = False,
-    boundary: Boundary | None = None,
-    grid: Sequence[int] | None = None,
-    cuts: Sequence[Sequence[int] | None] | None = None,
-    order: MemoryOrder = "C",
-    kind: MemoryKind = host,
-    team: Team = world,
+    **division: Unpack[Division],
 ) -> GlobalArray:
     """Return a global array of zeros, ghosts too. Collective over team; blocks. Arguments as for `empty`.
 
@@ -138,48 +149,17 @@ def zeros(
     uses it first. If several ranks share a node, the first use of a large block allocates all of its memory at once, in
     huge pages.
     """
-    return empty(
-        domain,
-        dtype,
-        ghost=ghost,
-        periodic=periodic,
-        boundary=boundary,
-        grid=grid,
-        cuts=cuts,
-        order=order,
-        kind=kind,
-        team=team,
-    )
+    return empty(domain, dtype, **division)
 
 
 @_with_advice
 def ones(
     domain: RectDomain | PointLike | Layout,
     dtype: npt.DTypeLike = float,
-    *,
-    ghost: int | Sequence[int] = 0,
-    periodic: bool | Sequence[bool] = False,
-    boundary: Boundary | None = None,
-    grid: Sequence[int] | None = None,
-    cuts: Sequence[Sequence[int] | None] | None = None,
-    order: MemoryOrder = "C",
-    kind: MemoryKind = host,
-    team: Team = world,
+    **division: Unpack[Division],
 ) -> GlobalArray:
     """Return a global array of ones, ghosts too. Collective over team; blocks. Arguments as for `empty`."""
-    return full(
-        domain,
-        1,
-        dtype,
-        ghost=ghost,
-        periodic=periodic,
-        boundary=boundary,
-        grid=grid,
-        cuts=cuts,
-        order=order,
-        kind=kind,
-        team=team,
-    )
+    return full(domain, 1, dtype, **division)
 
 
 @_with_advice
@@ -187,15 +167,7 @@ def full(
     domain: RectDomain | PointLike | Layout,
     value: Any,
     dtype: npt.DTypeLike | None = None,
-    *,
-    ghost: int | Sequence[int] = 0,
-    periodic: bool | Sequence[bool] = False,
-    boundary: Boundary | None = None,
-    grid: Sequence[int] | None = None,
-    cuts: Sequence[Sequence[int] | None] | None = None,
-    order: MemoryOrder = "C",
-    kind: MemoryKind = host,
-    team: Team = world,
+    **division: Unpack[Division],
 ) -> GlobalArray:
     """Return a global array of one value, ghosts too. Collective over team; blocks. Other arguments as for `empty`.
 
@@ -203,16 +175,9 @@ def full(
         domain: all cells.
         value: value of every cell, the same on all ranks (`fill` of an array is local: each rank may give another).
         dtype: type of an element; default: that of the value.
-        ghost: ghost cells around each block, one width or one an axis.
-        periodic: whether the domain closes on itself, for all axes or one an axis.
-        boundary: conditions at the faces, which `exchange` then fills: see `empty`.
-        grid: blocks along each axis.
-        cuts: widths of the blocks along each axis.
-        order: "C" or "F".
-        kind: memory of this rank's block.
-        team: the ranks that share it.
+        **division: ghost, periodic, boundary, grid, cuts, order, kind and team: see `empty`.
     """
-    layout, faces = _divide(domain, team, boundary, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
+    layout, faces, kind, team = _divide(domain, **division)
     return _filled(layout, value, dtype, team, kind, faces)
 
 
@@ -280,15 +245,7 @@ def _filled(
 def from_numpy(
     data: npt.ArrayLike,
     domain: RectDomain | None = None,
-    *,
-    ghost: int | Sequence[int] = 0,
-    periodic: bool | Sequence[bool] = False,
-    boundary: Boundary | None = None,
-    grid: Sequence[int] | None = None,
-    cuts: Sequence[Sequence[int] | None] | None = None,
-    order: MemoryOrder = "C",
-    kind: MemoryKind = host,
-    team: Team = world,
+    **division: Unpack[Division],
 ) -> GlobalArray:
     """Return a global array with the elements of an ndarray. Collective over team; blocks.
 
@@ -296,14 +253,7 @@ def from_numpy(
         data: all cells, the same on every rank, which is checked by a checksum; each rank takes its own. If each has
             only its own cells, use `from_function` or `local` of an array.
         domain: domain of the shape of `data`; default: from the origin.
-        ghost: ghost cells around each block, one width or one an axis.
-        periodic: whether the domain closes on itself, for all axes or one an axis.
-        boundary: conditions at the faces, which `exchange` then fills: see `empty`.
-        grid: blocks along each axis.
-        cuts: widths of the blocks along each axis.
-        order: "C" or "F".
-        kind: memory of this rank's block.
-        team: the ranks that share it.
+        **division: ghost, periodic, boundary, grid, cuts, order, kind and team: see `empty`.
 
     Raises:
         UsageError: the data differ between ranks, in shape, dtype or elements, or an argument is illegal; raised by
@@ -315,9 +265,7 @@ def from_numpy(
         [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     """
     source = Array(data, domain)
-    layout, faces = _divide(
-        source.domain, team, boundary, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order
-    )
+    layout, faces, kind, team = _divide(source.domain, **division)
     element = _element(source.dtype, kind)
     array = GlobalArray(
         layout, element, team, kind, faces, **({"data": _Fingerprint(source.numpy())} if team.size > 1 else {})
@@ -412,15 +360,7 @@ def from_function(
     function: Callable[..., Any],
     domain: RectDomain | PointLike | Layout,
     dtype: npt.DTypeLike | None = None,
-    *,
-    ghost: int | Sequence[int] = 0,
-    periodic: bool | Sequence[bool] = False,
-    boundary: Boundary | None = None,
-    grid: Sequence[int] | None = None,
-    cuts: Sequence[Sequence[int] | None] | None = None,
-    order: MemoryOrder = "C",
-    kind: MemoryKind = host,
-    team: Team = world,
+    **division: Unpack[Division],
 ) -> GlobalArray:
     """Return a global array whose cells are a function of their coordinates. Collective over team; blocks.
 
@@ -433,14 +373,7 @@ def from_function(
             an array that NumPy broadcasts to it.
         domain: all cells: a dense RectDomain, or a shape (from the origin).
         dtype: type of an element; default: that of the result of `function`.
-        ghost: ghost cells around each block, one width or one an axis.
-        periodic: whether the domain closes on itself, for all axes or one an axis.
-        boundary: conditions at the faces, which `exchange` then fills: see `empty`.
-        grid: blocks along each axis.
-        cuts: widths of the blocks along each axis.
-        order: "C" or "F".
-        kind: memory of this rank's block.
-        team: the ranks that share it.
+        **division: ghost, periodic, boundary, grid, cuts, order, kind and team: see `empty`.
 
     Raises:
         UsageError: the result of `function` has another shape, or does not fit `dtype`; or as for `empty`.
@@ -453,7 +386,7 @@ def from_function(
     """
     if not callable(function):
         raise UsageError(f"from_function of {function!r}: give a function of the coordinates, one array for each axis")
-    layout, faces = _divide(domain, team, boundary, ghost=ghost, periodic=periodic, grid=grid, cuts=cuts, order=order)
+    layout, faces, kind, team = _divide(domain, **division)
     owned = layout.owned(team.rank)
     values = np.asarray(function(*_coordinates(owned)))
     element = _element(values.dtype if dtype is None else dtype, kind)

@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 from gondwana.arrays.divided import forget
 from gondwana.arrays.global_array import GlobalArray
-from gondwana.arrays.walls.conditions import check_time, conditions
+from gondwana.arrays.walls.conditions import conditions
 from gondwana.errors import UsageError
 from gondwana.transfer.plans.create import plan_in
 from gondwana.transfer.plans.pairs import Copies, Pair
-from gondwana.transfer.plans.plan import Plan
+from gondwana.transfer.plans.plan import Plan, check_time
 
 Exchange = Plan
 """The result of `exchange`."""
@@ -101,19 +101,12 @@ def exchange(*arrays: GlobalArray, corners: bool = False, ready: bool = False, t
         raise UsageError("exchange takes arrays of one team: make several calls for several teams")
     key = (corners, ready, *map(id, arrays))
     plan = arrays[0].plans.get(key)
-    if time is not None or plan is None:
-        _check_time(arrays, time)
     if plan is None:
+        check_time(time, needed=any(one.is_timed(a.ndim) for a in arrays for one in conditions(a.faces)))
         plan = arrays[0].plans[key] = _of_other_order(arrays, key) or _made(arrays, corners, ready)
         for array in arrays[1:]:
             weakref.finalize(array, forget, weakref.ref(arrays[0]), key).atexit = False
-    return plan.start() if time is None else plan.start(time)  # type: ignore[call-arg]
-
-
-def _check_time(arrays: tuple[GlobalArray, ...], time: float | None) -> None:
-    """Refuse a time that is missing, or that no wall depends on."""
-    timed = any(one.is_timed(array.ndim) for array in arrays for one in conditions(array.faces))
-    check_time(time, needed=timed)
+    return plan.start(time)
 
 
 def _of_other_order(arrays: tuple[GlobalArray, ...], key: _Key) -> Exchange | None:
@@ -131,8 +124,8 @@ def _made(arrays: tuple[GlobalArray, ...], corners: bool, ready: bool) -> Exchan
     kinds = list(zip(*(array.kinds for array in arrays), strict=True))
     plan = plan_in(ghost_copies(arrays, corners, ready), kinds)
     walled = [(array.local, array.layout, array.faces, array.team.rank) for array in arrays if conditions(array.faces)]
-    if not walled:
-        return plan
-    from gondwana.arrays.walls.filling import WalledExchange  # only now: kernels take time to load
+    if walled:
+        from gondwana.arrays.walls.filling import fill_walls  # only now: kernels take time to load
 
-    return WalledExchange(plan, walled, corners=corners)
+        fill_walls(plan, walled, corners=corners)
+    return plan

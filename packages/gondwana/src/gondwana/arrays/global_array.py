@@ -41,7 +41,6 @@ from gondwana.transfer.box import contiguous_strides, moved
 from gondwana.transfer.plans.plan import Plan
 
 if TYPE_CHECKING:
-    from gondwana.arrays.accumulation import Accumulation
     from gondwana.arrays.ghost_exchange import Exchange
 
 
@@ -51,6 +50,8 @@ LINE = 128
 _SECTOR = 32
 """Fewest bytes that a device moves. Rows of a few lines start on a multiple of it, for less padding."""
 
+_KEY = ("accumulation",)
+"""The key of the plan of an accumulation among those of an array."""
 _FEW = 4
 
 
@@ -114,7 +115,6 @@ class GlobalArray(Divided):
         self._segment = Segment(team, _memory(layout, team.rank, dtype, kind).nbytes, kind)
         self._blocks: dict[int, Array | RemoteArray] = {}
         self.plans: dict[tuple[Any, ...], Plan] = {}
-        self._accumulation: Accumulation | None = None
         self._writes = 0
 
     @property
@@ -300,7 +300,7 @@ class GlobalArray(Divided):
 
         return exchange(self, corners=corners, ready=ready, time=time)
 
-    def accumulate(self) -> Accumulation:
+    def accumulate(self) -> Plan:
         """Start to add the ghosts to the cells that they are copies of. Collective over team; does not wait.
 
         It is the reverse of `exchange`. Kernels may add to ghosts what belongs to cells of the neighbours, such as the
@@ -332,12 +332,10 @@ class GlobalArray(Divided):
             >>> T.sum() == 8 + 2 * gw.world.size
             True
         """
-        from gondwana.arrays.accumulation import Accumulation
+        from gondwana.arrays.accumulation import accumulation
 
-        if self._accumulation is None:
-            self._accumulation = Accumulation(self)
         self._note_write()
-        return self._accumulation.start()
+        return (self.plans.get(_KEY) or self.plans.setdefault(_KEY, accumulation(self))).start()
 
     def rebalance(self, weights: Sequence[npt.ArrayLike | None] | GlobalArray) -> GlobalArray:
         """Return the array divided anew, so that the blocks have weights as equal as possible. Collective; blocks.
@@ -374,7 +372,6 @@ class GlobalArray(Divided):
     def close(self) -> None:
         """Release the memory of this rank. Local; existing views stay valid."""
         self.plans.clear()
-        self._accumulation = None
         self._blocks.clear()
         self.__dict__.pop("local", None)
         self._segment.close()

@@ -37,8 +37,10 @@ class Loaded(Protocol):
     def run(self, table: Table, data: bytes, name: str, flags: int) -> None:
         """Run the kernel over a domain. Local."""
 
-    def prepared(self, table: Table, data: bytes, name: str, flags: int) -> Callable[[], None]:
-        """Return a function that does the same as `run`, at less cost for small domains. Local."""
+    def prepared(
+        self, table: Table, data: bytes, name: str, flags: int, anew: Callable[..., None] | None = None
+    ) -> Callable[..., None]:
+        """Return what does the same as `run`, at less cost for small domains. Local; see `Foreach.prepared`."""
 
     def results(self, table: Table, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
         """Run a reduction over a domain and return the result of each part, a row of words each. Local; blocks."""

@@ -317,8 +317,10 @@ class Foreach(Kernel):
             raise as_seen_by_users(error) from None
         loaded.run(table, data, self._name, self.flags)
 
-    def prepared(self, domain: IndexSet, *args: Any) -> Callable[[], None]:
+    def prepared(self, domain: IndexSet, *args: Any) -> Callable[..., None]:
         """Return a function that runs the kernel as a call would, without looking at the arguments again. Local.
+
+        What it is given, a float, replaces the last argument.
 
         Args:
             domain: as for a call.
@@ -328,10 +330,14 @@ class Foreach(Kernel):
             UsageError: as for a call.
             KernelError: as for a call.
         """
-        if self.interpreted or self._watch is not None:
-            return functools.partial(self, domain, *args)
+
+        def anew(*last: float) -> None:
+            self(domain, *args[: len(args) - len(last)], *last)
+
+        if self.interpreted:
+            return anew
         loaded, table, data = self._prepare(domain, args)
-        return loaded.prepared(table, data, self._name, self.flags)
+        return loaded.prepared(table, data, self._name, self.flags, anew if self._watch is not None else None)
 
 
 def value_is_lost(name: str, kind: str) -> KernelError:

@@ -78,6 +78,24 @@ def check_ghosts_of_random_layouts_are_added_to_their_owners():
             assert np.array_equal(local, expected), T
 
 
+@gw.jit
+def a_round(plan):
+    plan.start()
+    plan.wait()
+
+
+def check_compiled_code_accumulates():
+    rng = np.random.default_rng([world.size, world.node_count, 5])
+    for key in range(3):
+        T = random_array(rng)
+        plan = T.accumulate()
+        plan.wait()
+        T.local.numpy()[...] = block_data(T, world.rank, key)
+        world.barrier()
+        a_round(plan)
+        assert np.array_equal(T.to_numpy(), accumulated(T, key)), T
+
+
 def check_an_exchange_and_an_accumulation_at_a_time():
     T, U = (gw.zeros((6, 4 * world.size), ghost=2, periodic=(False, True), grid=(1, world.size)) for _ in range(2))
     for number in range(3):

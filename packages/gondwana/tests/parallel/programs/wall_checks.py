@@ -12,7 +12,7 @@ from checks import raises, run_checks
 from exchange_checks import grids
 
 import gondwana as gw
-from gondwana.errors import UsageError
+from gondwana.errors import KernelError, UsageError
 from gondwana.teams import world
 from gondwana.testing.fake_device import fake_device
 from support import walls_oracle
@@ -179,6 +179,99 @@ def check_the_inner_cells_can_be_computed_meanwhile():
         T, new = new, T
 
 
+@gw.jit
+def rounds(plan, count):
+    for _ in range(count):
+        plan.start()
+        plan.wait()
+
+
+@gw.jit
+def start_at(plan, time):
+    plan.start(time)
+
+
+@gw.jit
+def finish(plan):
+    while not plan.test():
+        pass
+    plan.wait()
+
+
+def check_compiled_code_fills_walls():
+    """Whoever starts a round and whoever waits for it: Python, or compiled code."""
+    rng = np.random.default_rng([world.size, world.node_count, 7])
+    for number in range(14):
+        T = random_array(rng, 1 + number % 2)
+        for corners in (False, True):
+            plan = T.exchange(corners=corners)
+            plan.wait()
+            whole = rng.integers(0, 50, T.shape).astype(float)
+            set_cells(T, whole)
+            world.barrier()
+            rounds(plan, 2)
+            refuse_others(T, whole, corners=corners)
+
+
+def check_walls_of_many_cells_in_compiled_code():
+    """Python runs their kernels on all threads; compiled code, that may be one of several threads, itself."""
+    T = gw.zeros((2, 70_000 * world.size), ghost=1, boundary={"x-": gw.Fixed(moving), "x+": gw.Dirichlet(0.5)})
+    plan = T.exchange(time=0.0)
+    plan.wait()
+    y = np.arange(T.owned.lo[1], T.owned.hi[1])
+
+    def refuse_others_at(time: float) -> None:
+        assert np.array_equal(T.local.numpy()[0, 1:-1], -1 + 2 * y + time)
+        assert np.array_equal(T.local.numpy()[3, 1:-1], 1.0 - y % 50)
+
+    for time, (first, last) in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)]):
+        T.fill(STALE)
+        T.values[...] = y % 50
+        world.barrier()
+        if first:
+            start_at(plan, 2.0 * time)
+        else:
+            plan.start(2.0 * time)
+        if last:
+            finish(plan)
+            refuse_others_at(2.0 * time)
+        plan.wait()
+        refuse_others_at(2.0 * time)
+    assert "a wall of these arrays depends on the time" in raises(KernelError, rounds, plan, 1)
+    assert "still under way" in raises(RuntimeError, lambda: plan.start(1.0).start(1.0))
+    plan.wait()
+
+
+@gw.foreach
+def refuse(p, T):
+    if T[p + gw.X] > 1.0:
+        raise ValueError("too warm")
+    T[p] = 0.0
+
+
+@gw.foreach(flush_subnormals=True)
+def flush(p, T):
+    T[p] = 0.5 * T[p + gw.X]
+
+
+def check_kernels_of_walls_that_raise():
+    T = gw.zeros(2 * world.size, ghost=1, boundary={"x-": gw.Wall(refuse)})
+    plan = T.exchange()
+    plan.wait()
+    T.fill(2.0)
+    world.barrier()
+    flushed = gw.zeros(2 * world.size, ghost=1, boundary={"x-": gw.Wall(flush)}).exchange()
+    if world.rank == 0:
+        assert "a kernel raised that fills walls" in raises(RuntimeError, rounds, plan, 1)
+        assert "refuse at Point(-1)" in raises(ValueError, plan.start)
+        plan.wait()
+        assert "has flush_subnormals=True" in raises(UsageError, rounds, flushed, 1)
+    else:
+        rounds(plan, 1)
+        plan.start().wait()
+    flushed.wait()
+
+
 def check_errors():
     zeros = gw.zeros
     assert "walls need ghosts along axis 1" in raises(UsageError, zeros, (4, 4), ghost=(1, 0), boundary=gw.Reflect())
@@ -199,9 +292,6 @@ def check_errors():
     assert "leave it out" in raises(UsageError, U.exchange, time=1.0)
     U.exchange().wait()
     assert "leave it out" in raises(UsageError, U.exchange, time=1.0)
-    ghosts = U.exchange()
-    assert "walls" in raises(UsageError, go, ghosts)
-    ghosts.wait()
     gw.exchange(T, U, time=3.0).wait()
     layout = gw.Layout.divide((4, 4), world.size, ghost=1, periodic=(True, False))
     assert zeros(layout, boundary={"y": gw.Reflect()}).boundary == {
@@ -297,11 +387,6 @@ def check_regions_of_sets():
 
 def on_fake_device():
     gw.zeros(4, ghost=1, boundary=gw.Fixed(0), kind=fake_device)
-
-
-@gw.jit
-def go(plan):
-    plan.start()
 
 
 if __name__ == "__main__":

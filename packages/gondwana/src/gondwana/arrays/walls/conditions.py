@@ -311,18 +311,6 @@ def conditions(faces: Faces) -> list[Condition]:
     return [condition for pair in faces for condition in pair if condition is not None]
 
 
-def check_time(time: float | None, *, needed: bool) -> None:
-    """Refuse a time that is missing, or that nothing depends on. Local.
-
-    Raises:
-        UsageError: so it is.
-    """
-    if needed and time is None:
-        raise UsageError("exchange: a wall of these arrays depends on the time: call exchange(time=...)")
-    if not needed and time is not None:
-        raise UsageError(f"exchange(time={time!r}): no wall of these arrays depends on the time: leave it out")
-
-
 def axis_name(axis: int) -> str:
     """Return the name of an axis: a letter, or for the fourth one its number. Local."""
     return _AXES[axis] if axis < len(_AXES) else str(axis)

@@ -1,4 +1,4 @@
-"""Filling the ghosts at walls: a kernel for each form of condition, and the exchange that launches them.
+"""Filling the ghosts at walls: a kernel for each form of condition, which the exchange launches.
 
 Kernels read `a[p + offset * unit]`, the mirror of the ghost p: `offset` is its distance along the axis, which has the
 sign of the way inside.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn, Self
+from typing import Any
 
 from gondwana.arrays.layout import Layout
 from gondwana.arrays.walls.conditions import (
@@ -17,23 +17,18 @@ from gondwana.arrays.walls.conditions import (
     Fixed,
     Reflect,
     Wall,
-    check_time,
     conditions,
 )
 from gondwana.arrays.walls.slabs import Slab, slabs
 from gondwana.compiler.function import jit
 from gondwana.domains import Point, RectDomain
 from gondwana.domains.point import Offset
-from gondwana.errors import UsageError
 from gondwana.kernels.foreach_kernels import Foreach, foreach
-from gondwana.transfer.plans.plan import Plan
-
-_Launch = tuple[Callable[..., None], bool]
-"""Fills a box of ghosts; and whether it takes the time."""
+from gondwana.transfer.plans.plan import Launch, Plan
 
 
-class WalledExchange(Plan):
-    """An exchange of arrays of which some have walls. Collective over their team to make.
+def fill_walls(plan: Plan, arrays: Sequence[tuple[Any, Layout, Faces, int]], *, corners: bool) -> None:
+    """Have an exchange of arrays fill their walls, too. Local.
 
     What needs nothing from other ranks is filled while the messages travel, the rest when they are there.
 
@@ -42,99 +37,44 @@ class WalledExchange(Plan):
         arrays: local block, layout, faces and rank of each array with walls.
         corners: whether to fill also ghosts that lie outside along several axes.
     """
-
-    def __init__(self, plan: Plan, arrays: Sequence[tuple[Any, Layout, Faces, int]], *, corners: bool) -> None:
-        super().__init__(plan._copies)
-        self._plan, self._rounds = plan, plan._rounds
-        self._timed = any(one.is_timed(len(faces)) for _, _, faces, _ in arrays for one in conditions(faces))
-        self._time = 0.0
-        self._early: list[_Launch] = []
-        self._late: list[_Launch] = []
-        for block, layout, faces, rank in arrays:
-            for slab in slabs(layout, faces, rank, corners=corners):
-                self._early += _launches(slab, [slab.early], block, layout)
-                self._late += _launches(slab, slab.late, block, layout)
-
-    def start(self, time: float | None = None) -> Self:
-        """Begin a round. Collective over the ranks with copies; does not wait for them. Internal progress.
-
-        Args:
-            time: time at which walls that depend on it are filled.
-
-        Raises:
-            RuntimeError: the last round was not waited for.
-            UsageError: a wall depends on the time and there is none, or none does and there is one.
-        """
-        check_time(time, needed=self._timed)
-        self._time = 0.0 if time is None else float(time)
-        return super().start()
-
-    def _begin(self) -> None:
-        self._plan._begin()
-        self._fill(self._early)
-
-    def _soon(self) -> bool:
-        return self._plan._soon()
-
-    def _advance(self) -> bool:
-        return self._plan._advance()
-
-    def _end(self) -> None:
-        self._plan._end()
-        self._fill(self._late)
-
-    def _fill(self, launches: list[_Launch]) -> None:
-        for launch, timed in launches:
-            if timed:
-                launch(self._time)
-            else:
-                launch()
-
-    def __gondwana_argument__(self) -> NoReturn:
-        """Compiled code does not fill walls."""
-        raise UsageError(
-            "compiled code exchanges the ghosts of arrays without walls; an array of this exchange has boundary=: call "
-            "exchange() and wait() in Python"
-        )
+    early: list[Launch] = []
+    late: list[Launch] = []
+    for block, layout, faces, rank in arrays:
+        for slab in slabs(layout, faces, rank, corners=corners):
+            early += _launches(slab, [slab.early], block, layout)
+            late += _launches(slab, slab.late, block, layout)
+    timed = any(one.is_timed(len(faces)) for _, _, faces, _ in arrays for one in conditions(faces))
+    plan._with_kernels(early, late, timed=timed)
 
 
-def _launches(slab: Slab, boxes: Iterable[RectDomain], block: Any, layout: Layout) -> list[_Launch]:
+def _launches(slab: Slab, boxes: Iterable[RectDomain], block: Any, layout: Layout) -> list[Launch]:
     """What fills boxes of a slab."""
     kernel, args, timed = _kernel_of(slab, block, layout)
-    found = [(box, block, *args) for box in boxes if not box.is_empty]
-    return [(functools.partial(kernel, *one) if timed else kernel.prepared(*one), timed) for one in found]
+    return [(kernel.prepared(box, block, *args), timed) for box in boxes if not box.is_empty]
 
 
 def _kernel_of(slab: Slab, block: Any, layout: Layout) -> tuple[Foreach, tuple[Any, ...], bool]:
-    """The kernel of a condition, its arguments after the array, and whether the time comes last."""
+    """The kernel of a condition, its arguments after the array, and whether the last of them is the time."""
     condition, ndim = slab.condition, len(layout.ghost)
     timed = condition.is_timed(ndim)
     if isinstance(condition, Wall):
-        return condition.kernel, condition.args, timed
+        return condition.kernel, (*condition.args, *((0.0,) if timed else ())), timed
     function = condition.function
     if function is not None:
         around = Point([n if closed else 0 for n, closed in zip(layout.domain.shape, layout.periodic, strict=True)])
-        args = slab.twice, layout.domain.lo, around
-        return (
-            _of_function(type(condition).__name__, slab.axis, ndim, function, timed),
-            args if timed else (*args, 0.0),
-            timed,
-        )
+        kernel = _of_function(type(condition).__name__, slab.axis, ndim, function, timed)
+        return kernel, (slab.twice, layout.domain.lo, around, 0.0), timed
     number = _NUMBERS.get(block.dtype.kind, int)
     if isinstance(condition, Fixed):
         return _fixed(), (number(condition.value),), False
-    scale: Any = 1
-    value: Any = 0
-    slope: Any = 0
+    numbers: tuple[Any, ...] = 1, 0, condition.value
     if isinstance(condition, Dirichlet):
-        scale, value = -1, 2 * condition.value  # type: ignore[operator]
+        numbers = -1, 2 * condition.value, 0  # type: ignore[operator]
     elif isinstance(condition, Reflect):
-        scale = condition.sign
-    else:
-        slope = condition.value
-    if (scale, value, slope) == (1, 0, 0):
+        numbers = condition.sign, 0, 0
+    if numbers == (1, 0, 0):
         return _mirrored(slab.axis), (slab.twice,), False
-    return _linear(slab.axis), (slab.twice, number(scale), number(value), number(slope)), False
+    return _linear(slab.axis), (slab.twice, *map(number, numbers)), False
 
 
 _NUMBERS: dict[str, Callable[[Any], Any]] = {"b": bool, "f": float, "c": complex}

@@ -36,6 +36,9 @@ HEADER_WORDS = RAISED + 1 + _AXES
 """Status, exception, address of the results, number of boxes, address of the boxes; from `RAISED` on the exception of
 the first point that raised one, and the coordinates of the point."""
 
+Launch = Callable[..., None]
+"""Runs a kernel; a float that it is given replaces the last argument."""
+
 _take = Native("gondwana.kernels.cpu.exact_native", "take", 4)
 _header = struct.Struct("3q").pack
 _NO_RESULTS = _header(0, 0, 0)
@@ -90,22 +93,17 @@ class Loaded:
         if boxes.points:
             _launch(self, boxes, data, name, count=_thread_count(boxes.points), flags=flags)
 
-    def prepared(self, boxes: Boxes, data: bytes, name: str, flags: int) -> Callable[[], None]:
-        """Return a function that runs the kernel over boxes: small ones on this thread, with the same block. Local."""
-        if flags or boxes.points >= _WORTH_WAKING:
-            return functools.partial(self.run, boxes, data, name, flags)
-        content = boxes.header(0) + data
-        block = _block_type(len(content)).from_buffer_copy(content)
-        entry, address = self.entry, ctypes.addressof(block)
+    def prepared(self, boxes: Boxes, data: bytes, name: str, flags: int, anew: Launch | None = None) -> Launch:
+        """Return what runs the kernel over boxes again and again. Local.
 
-        def launch() -> None:
-            entry(address, 0, 1)
-            if block[0]:
-                failed = type(block).from_buffer_copy(block)
-                ctypes.memmove(block, boxes.header(0) + data, len(content))
-                _raise(failed, name, self.ndim)
-
-        return launch
+        Args:
+            boxes: boxes of the domain.
+            data: bytes of the arguments.
+            name: name of the kernel.
+            flags: see `pool.run`.
+            anew: what Python calls instead, if the kernel may have changed since.
+        """
+        return Prepared(self, boxes, data, name, flags, anew)
 
     def results(self, boxes: Boxes, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
         """Run a reduction over boxes and return the result of each thread, a row of words each. Local; blocks."""
@@ -116,6 +114,49 @@ class Loaded:
             left[:, exact.TAKE] = _take.address
         _launch(self, boxes, data, name, count=count, flags=flags, results=left.ctypes.data)
         return left
+
+
+class Prepared:
+    """A launch with its argument block in memory, to be repeated: arguments as for `Loaded.prepared`.
+
+    Python runs it on all threads if that is worth it; machine code calls the entry with the block, on its thread.
+
+    Attributes:
+        words: address of the entry, of the block and of the last argument; and whether Python does not leave the launch
+            to machine code. Empty if machine code cannot do what the flags ask for.
+    """
+
+    def __init__(self, loaded: Loaded, boxes: Boxes, data: bytes, name: str, flags: int, anew: Launch | None) -> None:
+        self._loaded, self._boxes, self._name, self._flags, self._anew = loaded, boxes, name, flags, anew
+        self._content = boxes.header(0) + data
+        self._block = _block_type(len(self._content)).from_buffer_copy(self._content)
+        self._address, self._last = ctypes.addressof(self._block), len(self._content) - WORD
+        self._large = bool(flags) or boxes.points >= _WORTH_WAKING
+        places = loaded.address, self._address, self._address + self._last
+        self.words = () if flags else (*places, self._large or anew is not None)
+
+    def __call__(self, *last: float) -> None:
+        """Run the kernel. Local; returns when it is done.
+
+        Args:
+            *last: another value of its last argument, a float.
+        """
+        if self._anew is not None:
+            return self._anew(*last)
+        if last:
+            struct.pack_into("d", self._block, self._last, *last)
+        if self._large:
+            data = bytes(self._block)[HEADER_WORDS * WORD :]
+            return self._loaded.run(self._boxes, data, self._name, self._flags)
+        self._loaded.entry(self._address, 0, 1)
+        return self.check()
+
+    def check(self) -> None:
+        """Raise the exception that the kernel has left in the block, if any."""
+        if self._block[0]:
+            failed = type(self._block).from_buffer_copy(self._block)
+            ctypes.memmove(self._block, self._content, len(self._content))
+            _raise(failed, self._name, self._loaded.ndim)
 
 
 def load(function: pytypes.FunctionType, variant: Variant) -> Loaded:

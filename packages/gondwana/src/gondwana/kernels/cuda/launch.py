@@ -84,9 +84,15 @@ class Loaded:
         for box in tiles.boxes:
             self._launch(box, box.tiles, data, 0)
 
-    def prepared(self, tiles: Tiles, data: bytes, name: str, flags: int) -> Callable[[], None]:
-        """Return a function that launches the kernel over boxes. Local."""
-        return functools.partial(self.run, tiles, data, name, flags)
+    def prepared(
+        self, tiles: Tiles, data: bytes, name: str, flags: int, anew: Callable[..., None] | None = None
+    ) -> Callable[..., None]:
+        """Return what launches the kernel over boxes again and again. Local; arguments as on the host."""
+
+        def launch(*last: float) -> None:
+            self.run(tiles, data[: len(data) - WORD * len(last)] + struct.pack(f"{len(last)}d", *last), name, flags)
+
+        return anew or launch
 
     def results(self, tiles: Tiles, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
         """Run a reduction over boxes and return the result of each block, a row of words each. Local; blocks."""

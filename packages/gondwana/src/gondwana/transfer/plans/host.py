@@ -20,12 +20,13 @@ import numpy.typing as npt
 from gondwana.compiler.mpi import table
 from gondwana.compiler.native import Native
 from gondwana.compiler.types.arguments import Described, describe_handle
+from gondwana.errors import UsageError
 from gondwana.memory.segment import Segment
 from gondwana.teams import addresses, mpi
 from gondwana.transfer.box_copy import Copy
 from gondwana.transfer.host_copies import CopyTable, as_bytes, copy_table
 from gondwana.transfer.plans.pairs import Copies, Pair
-from gondwana.transfer.plans.plan import Plan, free_requests, message_tag
+from gondwana.transfer.plans.plan import Launch, Plan, free_requests, message_tag
 
 _MODULE = "gondwana.transfer.plans.host_native"
 _advance = Native(_MODULE, "advance", 2)
@@ -57,6 +58,12 @@ class Head(NamedTuple):
         counted_at: address of the word that counts rounds for a trace, 0 without one.
         started: name of the span that begins a round.
         waited: name of the span that ends one.
+        kernels: number of the kernels that run in each round.
+        early: number of those that run when it begins; they come first.
+        kernels_at: address of a `Kernel` for each.
+        filled: last round whose other kernels have run.
+        whole: last round in which compiled code has run them, those that Python keeps for itself, too.
+        time: bits of the time of the round, a float.
         lent: address of the count of what uses memory of Python's objects (see `mpi.objects`), while compiled code has
             a round under way; else 0.
     """
@@ -73,6 +80,12 @@ class Head(NamedTuple):
     counted_at: int = 0
     started: int = 0
     waited: int = 0
+    kernels: int = 0
+    early: int = 0
+    kernels_at: int = 0
+    filled: int = 0
+    whole: int = 0
+    time: int = 0
     lent: int = 0
 
 
@@ -112,8 +125,26 @@ class Message(NamedTuple):
     last: int
 
 
-HEAD, LINK, MESSAGE = Head(*range(13)), Link(*range(7)), Message(*range(3))
+class Kernel(NamedTuple):
+    """The words of a kernel that runs in each round: see `Plan._with_kernels`.
+
+    Attributes:
+        entry: address of its machine code.
+        block: address of its argument block.
+        time_at: address of the time in that block, 0 if it does not need the time.
+        kept: whether Python keeps it for itself, since it runs on all threads or may change.
+    """
+
+    entry: int = 0
+    block: int = 0
+    time_at: int = 0
+    kept: int = 1
+
+
+HEAD, LINK, MESSAGE, KERNEL = Head(*range(19)), Link(*range(7)), Message(*range(3)), Kernel(*range(4))
 """Places of the words, for machine code."""
+RAISED = -(1 << 40)
+"""What machine code returns when a kernel has raised."""
 
 
 class HostPlan(Plan):
@@ -121,6 +152,7 @@ class HostPlan(Plan):
 
     def __init__(self, copies: Copies) -> None:
         super().__init__(copies)
+        self._kernels: list[Any] = []
         team, neighbours = copies.team, copies.neighbours
         node = set(team.node.allgather(team.rank))
         near = [rank for rank in neighbours if rank in node and copies.is_mapped(rank)]
@@ -133,27 +165,44 @@ class HostPlan(Plan):
         self._record(self._flags.key, neighbours)
         if self._rounds is not None:
             words = self._rounds.address, self._rounds.started, self._rounds.waited
-            self._plan[HEAD.counted_at : HEAD.lent] = words
+            self._plan[HEAD.counted_at : HEAD.kernels] = words
         team.node.barrier()  # nobody drops its counters before all have mapped them
 
     def _goes_on(self) -> bool:
         return bool(self._plan[HEAD.lent])
 
+    def _with_kernels(self, early: list[Launch], late: list[Launch], *, timed: bool = False) -> None:
+        """Have kernels run in each round: machine code calls them, but those that Python keeps for itself. Local."""
+        self._kernels = [kernel for kernel, _ in (*early, *late)]
+        rows = [_row(one) for one in (*early, *late)]
+        self._table = np.array(rows, np.int64).reshape(-1, len(KERNEL))
+        self._plan[HEAD.kernels : HEAD.filled] = len(rows), len(early), self._table.ctypes.data
+        super()._with_kernels(*([one for one in part if _row(one).kept] for part in (early, late)), timed=timed)
+
+    def _launch(self, launches: list[Launch]) -> None:
+        if launches and self._plan[HEAD.whole] != self._plan[HEAD.round]:
+            super()._launch(launches)
+
     def _begin(self) -> None:
-        if (found := _advance.call(self._plan_address, 0)) < 0:
-            raise mpi.module().Exception(-found)
+        if self._time is not None:
+            self._plan[HEAD.time :].view(np.float64)[0] = self._time
+        self._call(0)
 
     def _soon(self) -> bool:
-        return not self._requests and _advance.call(self._plan_address, _SPINS) == 1
+        return not self._requests and self._call(_SPINS) == 1
 
     def _advance(self) -> bool:
-        found: int = _advance.call(self._plan_address, _FEW_SPINS)
+        return self._call(_FEW_SPINS) == 1
+
+    def _call(self, spins: int) -> int:
+        """Go on with a round: see `host_native.advance`."""
+        found: int = _advance.call(self._plan_address, spins)
+        if found == RAISED:
+            for kernel in self._kernels:
+                kernel.check()
         if found < 0:
             raise mpi.module().Exception(-found)
-        return found == 1
-
-    def _end(self) -> None:
-        """Do nothing: messages are unpacked."""
+        return found
 
     def _build(self, copies: Copies, places: dict[int, int]) -> None:
         """Lay out what machine code reads."""
@@ -213,8 +262,20 @@ class HostPlan(Plan):
 
     def __gondwana_argument__(self) -> Described:  # type: ignore[override]
         """The addresses of the plan and of the function that carries it out, for compiled code."""
+        if self._kernels and not self._table[:, KERNEL.entry].all():
+            raise UsageError(
+                f"compiled code cannot run a kernel of this {self._what}: it has flush_subnormals=True or runs in the "
+                "interpreter; call start() and wait() in Python"
+            )
         table.link_delivery()
-        return describe_handle("plan", (), (self._plan_address, _advance.address))
+        return describe_handle("plan", ("timed",) if self._timed else (), (self._plan_address, _advance.address))
+
+
+def _row(launch: Launch) -> Kernel:
+    """What machine code needs to know of a launch."""
+    kernel, timed = launch
+    row = Kernel(*getattr(kernel, "words", ()))
+    return row if timed else row._replace(time_at=0)
 
 
 def _buffer(pairs: Sequence[Pair], end: int) -> tuple[npt.NDArray[np.uint8], list[int]]:

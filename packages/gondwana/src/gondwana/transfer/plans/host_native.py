@@ -8,11 +8,19 @@ from __future__ import annotations
 import numpy as np
 
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import fetch_add_word, load_acquire, pause, sched_yield, store_release
+from gondwana.compiler.memory_order import (
+    call_at,
+    fetch_add_word,
+    load_acquire,
+    load_word,
+    pause,
+    sched_yield,
+    store_release,
+)
 from gondwana.compiler.mpi.mpi_overloads import mpi_call, mpi_constant
 from gondwana.compiler.types.buffers import load_like, on_stack
 from gondwana.transfer.host_copies_native import execute_rows, word_at
-from gondwana.transfer.plans.host import HEAD, LINK, MESSAGE
+from gondwana.transfer.plans.host import HEAD, KERNEL, LINK, MESSAGE, RAISED
 
 _WORD = 8
 _INT = np.int32(0)
@@ -102,11 +110,27 @@ def _give_back(plan: int) -> None:
         fetch_add_word(count, -1)
 
 
+@inlined
+def _run_kernels(plan: int, first: int, last: int) -> bool:
+    """Run some kernels of the round; return whether none of them raised."""
+    compiled = word_at(plan, HEAD.lent) != 0
+    for n in range(first, last):
+        kernel = word_at(plan, HEAD.kernels_at) + n * len(KERNEL) * _WORD
+        if word_at(kernel, KERNEL.kept) != 0 and not compiled:
+            continue
+        if word_at(kernel, KERNEL.time_at) != 0:
+            store_release(word_at(kernel, KERNEL.time_at), word_at(plan, HEAD.time))
+        call_at(word_at(kernel, KERNEL.entry), word_at(kernel, KERNEL.block), 0, 1)
+        if load_word(word_at(kernel, KERNEL.block)) != 0:
+            return False
+    return True
+
+
 def advance(plan: int, spins: int) -> int:
     """Go on with a round until all is written and all has arrived: 1, or until `spins` polls have failed: 0.
 
     With 0 spins, begin a round: let the neighbours know, start the messages, copy what stays here, write to those who
-    are ready. A negative number is minus the error code of MPI.
+    are ready, run the first kernels. A negative number is `RAISED`, or minus the error code of MPI.
     """
     current, left, complete, unpacking = word_at(plan, HEAD.round), spins, 0, False
     first, last, messages = 0, word_at(plan, HEAD.links), word_at(plan, HEAD.messages)
@@ -128,9 +152,17 @@ def advance(plan: int, spins: int) -> int:
                 store_release(plan + HEAD.unpacked * _WORD, current)
                 first, last, unpacking = -1 - messages, word_at(plan, HEAD.received) - 1 - messages, True
                 continue
+            raised = False
             if complete == 1:
+                if word_at(plan, HEAD.filled) != current:  # once, too
+                    store_release(plan + HEAD.filled * _WORD, current)
+                    if word_at(plan, HEAD.lent) != 0:
+                        store_release(plan + HEAD.whole * _WORD, current)
+                    raised = not _run_kernels(plan, word_at(plan, HEAD.early), word_at(plan, HEAD.kernels))
                 _give_back(plan)
-            return complete
+            return RAISED if raised else complete
+        if spins == 0:
+            return 0 if _run_kernels(plan, 0, word_at(plan, HEAD.early)) else RAISED
         left -= 1
         if left <= 0:
             return 0

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numba.core import types
+from numba.core.errors import TypingError
 from numba.extending import overload_method
 
 from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, inlined
-from gondwana.compiler.memory_order import call_at, load_word, sched_yield, store_release
+from gondwana.compiler.memory_order import bits_of, call_at, load_word, sched_yield, store_release
 from gondwana.compiler.mpi.mpi_overloads import lend_arguments
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.runtime.tracing import recorder
 from gondwana.sync.delivery_overloads import apply_what_arrives
 from gondwana.transfer.host_copies_native import word_at
-from gondwana.transfer.plans.host import HEAD
+from gondwana.transfer.plans.host import HEAD, RAISED
 
 _FAMILY = family_type("plan")
 _PLAN, _ADVANCE = range(2)
@@ -50,18 +53,37 @@ _started, _current = (_nothing, _nothing) if recorder is None else (_count_round
 @inlined
 def _advance(plan: Any, spins: int) -> int:
     found = call_at(handle_word(plan, _ADVANCE), handle_word(plan, _PLAN), spins)
+    if found == RAISED:
+        raise RuntimeError("a kernel raised that fills walls in an exchange; start() and wait() in Python say more")
     if found < 0:
         raise RuntimeError("MPI failed to exchange the messages of a plan; start() and wait() in Python say more")
     return found  # type: ignore[no-any-return]
 
 
+@inlined
+def _take_over(head: int) -> None:
+    """Go on with a round that Python may have started, whose kernels all run in compiled code now."""
+    if word_at(head, HEAD.lent) == 0:
+        store_release(head + HEAD.lent * _WORD, lend_arguments())
+
+
 @overload_method(_FAMILY, "start", jit_options=INLINED)
-def _start(plan: Any) -> Any:
-    def run(plan: Any) -> None:
+def _start(plan: Any, time: Any = None) -> Any:
+    needed, given = (
+        "timed" in plan.parameters,
+        time is not None and not isinstance(time, types.NoneType | types.Omitted),
+    )
+    if needed != given:
+        takes = "start(time): a wall of these arrays depends" if needed else "start(): no wall of these arrays depends"
+        raise TypingError(f"the plan is started by {takes} on the time")
+
+    def run(plan: Any, time: Any = None) -> None:
         head, begin = handle_word(plan, _PLAN), recording.begin()
         if word_at(head, HEAD.lent) != 0:
             raise RuntimeError("this plan is still under way: call wait() before the next start()")
         store_release(head + HEAD.lent * _WORD, lend_arguments())
+        if given:
+            store_release(head + HEAD.time * _WORD, bits_of(np.float64(time)))
         _advance(plan, 0)
         recording.end(begin, word_at(head, HEAD.started), _started(head))
 
@@ -73,6 +95,7 @@ def _wait(plan: Any) -> Any:
     def run(plan: Any) -> None:
         head, begin = handle_word(plan, _PLAN), recording.begin()
         rests = _RESTS
+        _take_over(head)
         while _advance(plan, _SPINS) == 0:
             apply_what_arrives()
             rests -= 1
@@ -86,6 +109,7 @@ def _wait(plan: Any) -> Any:
 @overload_method(_FAMILY, "test", jit_options=INLINED)
 def _test(plan: Any) -> Any:
     def run(plan: Any) -> bool:
+        _take_over(handle_word(plan, _PLAN))
         return _advance(plan, 1) == 1  # type: ignore[no-any-return]
 
     return run

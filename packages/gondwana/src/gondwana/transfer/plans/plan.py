@@ -16,6 +16,9 @@ from gondwana.runtime.tracing.recorders import Recorder, now, recorder
 from gondwana.teams import PersistentRequest, mpi
 from gondwana.transfer.plans.pairs import Copies
 
+Launch = tuple[Callable[..., None], bool]
+"""What `prepared` of a kernel returns, and whether it is given the time of a round."""
+
 
 class Plan(ABC):
     """Copies that are made together, again and again: each round is started by `start` and finished by `wait`.
@@ -36,27 +39,38 @@ class Plan(ABC):
         self._what = copies.what
         self._copies = copies  # keeps the memory of all ends
         self._rounds: Rounds | None = None
+        self._early: list[Launch] = []
+        self._late: list[Launch] = []
+        self._time: float | None = None
+        self._timed = False
         self.moved = sum(pair.nbytes for rank in copies.receivers for pair in copies.to(rank))
 
-    def start(self) -> Self:
+    def start(self, time: float | None = None) -> Self:
         """Begin a round. Collective over the ranks with copies; does not wait for them. Internal progress.
 
         Callable in compiled code, where it returns nothing.
 
+        Args:
+            time: time for walls whose values depend on it; needed if there are any.
+
         Raises:
             RuntimeError: the last round was not waited for.
+            UsageError: a time that is missing, or that no wall depends on.
         """
+        if self._timed is (time is None):
+            check_time(time, needed=self._timed)
         if self._pending:
             call = {"exchange": "exchange", "accumulation": "accumulate"}.get(self._what, "start")
             raise RuntimeError(
                 f"this {self._what} is still under way: call wait() on what {call}() returned before the next {call}"
             )
-        self._pending = True
+        self._pending, self._time = True, time
         _under_way.append(self)
         if self._rounds is None:
             self._begin()
         else:
             self._rounds.begin(self._begin)
+        self._launch(self._early)
         return self
 
     def wait(self) -> None:
@@ -100,9 +114,24 @@ class Plan(ABC):
     def _finish(self) -> None:
         try:
             self._end()
+            self._launch(self._late)
         finally:  # a kernel at a wall may raise
             self._pending = False
             _under_way.remove(self)
+
+    def _with_kernels(self, early: list[Launch], late: list[Launch], *, timed: bool = False) -> None:
+        """Have kernels run in each round. Local; once, before the first round.
+
+        Args:
+            early: kernels that run when it begins.
+            late: kernels that run when all has arrived.
+            timed: whether some of them need the time.
+        """
+        self._early, self._late, self._timed = early, late, timed
+
+    def _launch(self, launches: list[Launch]) -> None:
+        for kernel, timed in launches:
+            kernel(self._time) if timed else kernel()
 
     def _record(self, key: int, stored: Iterable[int]) -> None:
         """Record the rounds of this plan, if this process records. Local.
@@ -135,8 +164,7 @@ class Plan(ABC):
     def _advance(self) -> bool:
         """Do what can be done now, and return whether all of this rank's part is done but `_end`."""
 
-    @abstractmethod
-    def _end(self) -> None:
+    def _end(self) -> None:  # noqa: B027
         """Do what remains when all has arrived."""
 
 
@@ -161,6 +189,19 @@ def _leave() -> None:
 
 
 os.register_at_fork(after_in_child=_leave)
+
+
+def check_time(time: float | None, *, needed: bool) -> None:
+    """Refuse a time that is missing, or that nothing depends on. Local.
+
+    Raises:
+        UsageError: so it is.
+    """
+    if needed and time is None:
+        raise UsageError("exchange: a wall of these arrays depends on the time: call exchange(time=...)")
+    if not needed and time is not None:
+        raise UsageError(f"exchange(time={time!r}): no wall of these arrays depends on the time: leave it out")
+
 
 _FIRST_TAG, _TAGS = 30_002, 2000
 
