@@ -14,18 +14,21 @@ from support import jobs, two_hosts
 
 pytestmark = pytest.mark.parallel
 
-PROGRAM = Path(__file__).parent / "programs" / "two_host_checks.py"
-NAMES = jobs.check_names(PROGRAM)
+PROGRAMS = {
+    name: Path(__file__).parent / "programs" / f"{name}.py" for name in ("two_host_checks", "two_host_array_checks")
+}
+NAMES = [(program, name) for program, file in PROGRAMS.items() for name in jobs.check_names(file)]
 
 
 @jobs.once
-def reports() -> dict[str, list[str]]:
-    return jobs.by_check(two_hosts.run_two_hosts(PROGRAM, "--ranks", "2", timeout=100))
+def reports(program: str) -> dict[str, list[str]]:
+    variables = {"PYTHONPATH": str(Path(jobs.__file__).parents[1])}
+    return jobs.by_check(two_hosts.run_two_hosts(PROGRAMS[program], "--ranks", "2", timeout=200, variables=variables))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_two_hosts(name: str) -> None:
-    problems = reports()[name]
+@pytest.mark.parametrize(("program", "name"), NAMES)
+def test_two_hosts(program: str, name: str) -> None:
+    problems = reports(program)[name]
     assert not problems, "\n".join(problems)
 
 

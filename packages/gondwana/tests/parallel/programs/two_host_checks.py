@@ -7,12 +7,8 @@ import socket
 import active_message_checks
 import collective_checks
 import compiled_rma_checks
-import copy_checks
 import device_atomic_checks
 import device_collective_checks
-import divided_checks
-import plan_checks
-import points_checks
 import pool_checks
 import remote_channel_checks
 import remote_task_checks
@@ -65,23 +61,6 @@ OF_COMPILED_CODE = (
     "check_puts_with_signals",
 )
 """The same of one-sided operations in compiled code."""
-OF_COPIES = (
-    "check_access_regions",
-    "check_indexed_chunks",
-    "check_irregular_pieces",
-    "check_memory_of_the_user",
-    "check_records",
-)
-"""The same of copies."""
-OF_PLANS = ("check_pieces_of_any_lengths",)
-"""The same of plans."""
-OF_DIVIDED = (
-    "check_any_view_to_any_view",
-    "check_cells_anywhere",
-    "check_scatter_gather_and_planes",
-    "check_teams_of_some_ranks",
-)
-"""The same of copies between global arrays."""
 OF_TEAMS = (
     "check_ranks_that_disagree_on_sharing_are_told",
     "check_split",
@@ -104,12 +83,6 @@ OF_SIGNALS = (
     "check_segments_with_copies_on_the_way_come_and_go",
 )
 """The same of copies that raise signals."""
-OF_POINTS = (
-    "check_ghosts_of_random_layouts_are_added_to_their_owners",
-    "check_records_move_to_their_owners",
-    "check_shallow_water",
-)
-"""The same of ghosts that are added to their owners, and of records that move to theirs."""
 OF_MESSAGES = (
     "check_flood_from_compiled_code",
     "check_payloads_from_compiled_code",
@@ -150,10 +123,6 @@ if __name__ == "__main__":
         (remote_channel_checks, OF_CHANNELS),
         (remote_task_checks, OF_TASKS),
         (compiled_rma_checks, OF_COMPILED_CODE),
-        (copy_checks, OF_COPIES),
-        (plan_checks, OF_PLANS),
-        (divided_checks, OF_DIVIDED),
-        (points_checks, OF_POINTS),
         (synchronisation_checks, OF_SIGNALS),
         (team_checks, OF_TEAMS),
         (active_message_checks, OF_MESSAGES),
