@@ -263,6 +263,8 @@ def check_kernels_of_walls_that_raise():
     flushed = gw.zeros(2 * world.size, ghost=1, boundary={"x-": gw.Wall(flush)}).exchange()
     if world.rank == 0:
         assert "a kernel raised that fills walls" in raises(RuntimeError, rounds, plan, 1)
+        assert "still under way: call wait()" in raises(RuntimeError, plan.start)
+        plan.wait()
         assert "refuse at Point(-1)" in raises(ValueError, plan.start)
         plan.wait()
         assert "has flush_subnormals=True" in raises(UsageError, rounds, flushed, 1)

@@ -59,7 +59,7 @@ class Plan(ABC):
         """
         if self._timed is (time is None):
             check_time(time, needed=self._timed)
-        if self._pending:
+        if self._pending or self._take_over():
             call = {"exchange": "exchange", "accumulation": "accumulate"}.get(self._what, "start")
             raise RuntimeError(
                 f"this {self._what} is still under way: call wait() on what {call}() returned before the next {call}"
