@@ -36,6 +36,7 @@ PAGES = (
     "remote-calls.md",
     "tasks.md",
     "remote-tasks.md",
+    "solvers.md",
     "staggered-grids.md",
     "teams.md",
     "testing.md",
