@@ -6,7 +6,6 @@ gondwana run -n 2 -t 1 tests/support/by_hand/in_turns.py lattice_boltzmann 512 5
 from __future__ import annotations
 
 import argparse
-import ast
 import functools
 import importlib
 import importlib.util
@@ -23,12 +22,11 @@ import numpy as np
 from mpi4py import MPI
 
 import gondwana as gw
-from gondwana.results import VERSION, code_lines, environment, units_of, write_json
+from gondwana.results import VERSION, environment, units_of, write_json
 from gondwana_bench.disturbance import undisturbed, watched
 from gondwana_bench.rows import Row, beside, in_milliseconds
 
-HERE = Path(__file__).parent
-EXAMPLES = HERE.parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 FEW, ROUNDS = 2, 7
 RESULT = {"lattice_boltzmann": "f", "shallow_water": "h", "masked_diffusion": "T", "particles": "rho"}
 """The name of what an example computes, by the example."""
@@ -77,29 +75,6 @@ def theirs(module: ModuleType, nx: int, ny: int, steps: Steps) -> Any:
     return np.concatenate(MPI.COMM_WORLD.allgather(module.run(nx, ny, steps)), axis=-2)
 
 
-def lines_of(path: Path, names: set[str] | None = None) -> int:
-    """Return the lines of code of a program, with what it takes from the one by hand and what that needs.
-
-    Args:
-        path: the program.
-        names: functions and constants of the program that are counted; None: all of it.
-    """
-    source = path.read_text("utf-8")
-    lines, body = code_lines(source), ast.parse(source).body
-    if names is None:
-        imports = [node for node in body if isinstance(node, ast.ImportFrom) and node.module in RESULT]
-        taken = [(HERE / f"{node.module}.py", {alias.name for alias in node.names}) for node in imports]
-        return len(lines) + sum(lines_of(*one) - 1 for one in taken)
-    wanted: set[ast.stmt] = set()
-    for node in reversed(body):
-        defined = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-        if names & ({node.name} if isinstance(node, ast.FunctionDef) else defined):
-            names = names | {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-            wanted.add(node)
-    first = {node: min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))]) for node in wanted}
-    return sum(first[node] <= line <= (node.end_lineno or 0) for node in wanted for line in lines)
-
-
 def programs(name: str) -> dict[str, ModuleType]:
     """Return the modules of the rivals that are installed; the first is the program by hand."""
     found = {}
@@ -131,12 +106,7 @@ def measured(name: str, nx: int, ny: int, count: int) -> Iterator[Row]:
         return times
 
     rounds = undisturbed(in_turns, ROUNDS, gw.world)
-    for rival, module in rivals.items():
-        more = {
-            "verified": verified,
-            "lines": lines_of(EXAMPLES / f"{name}.py"),
-            "rival_lines": lines_of(Path(module.__file__ or "")),
-        }
+    for rival in rivals:
         yield {
             "example": name,
             "rival": rival,
@@ -147,7 +117,7 @@ def measured(name: str, nx: int, ny: int, count: int) -> Iterator[Row]:
                 [times[rival] for times in rounds],
                 [times["ours"] for times in rounds],
                 "rival_",
-                more,
+                {"verified": verified},
                 milliseconds=in_milliseconds,
             ),
         }
@@ -159,8 +129,9 @@ def merged(path: Path, rows: Sequence[Row]) -> dict[str, Any]:
     def measurement(result: dict[str, Any]) -> list[Any]:
         return [result["panels"]["examples"][0][key] for key in ("example", "cells", "ranks")]
 
+    command = ["gondwana", "run", "-n", str(gw.world.size), "-t", "1", *sys.argv]
     result = {
-        "schema": VERSION, "benchmark": "examples", "command": list(sys.argv),
+        "schema": VERSION, "benchmark": "examples", "command": command,
         "verified": all(row["verified"] for row in rows), "complete": True, "environment": environment(), "device": {},
         "units": units_of("examples", rows), "panels": {"examples": list(rows)}, "notes": [], "failures": [],
     }  # fmt: skip
