@@ -19,13 +19,16 @@ RIVALS = "mpi4py and Numba", "mpiarray and Numba"
 
 
 def ratios(example: str, cells: str) -> Iterator[str]:
-    """Our time relative to each rival's with its interval, on one and two ranks, as the table has them."""
+    """Our time relative to each rival's with its interval, on one and two ranks; a dash for what was not recorded."""
     stored = json.loads((ROOT / "docs" / "results" / "examples.json").read_text(encoding="utf-8"))
     rows = [row for one in stored["results"] for row in one["panels"]["examples"]]
     found = {(row["ranks"], row["rival"]): row for row in rows if (row["example"], row["cells"]) == (example, cells)}
     for ranks in (1, 2):
         for rival in RIVALS:
-            row = found[ranks, rival]
+            row = found.get((ranks, rival))
+            if row is None:
+                yield "-"
+                continue
             assert row["verified"]
             yield "{:.2f} ({:.2f} to {:.2f})".format(*(1 / row[f"ratio{end}"] for end in ("", "_high", "_low")))
 
