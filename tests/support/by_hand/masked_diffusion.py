@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterable
 from typing import Any
 
 import numba
@@ -31,8 +31,8 @@ def diffuse(new: Any, T: Any, k: Any, mask: Any, first: int, last: int) -> None:
                 )
 
 
-def run(nx: int, ny: int, steps: int) -> float:
-    """Return the seconds of some steps."""
+def run(nx: int, ny: int, steps: Iterable[int]) -> Any:
+    """Return the temperature of this rank's rows after some steps."""
     comm = MPI.COMM_WORLD
     rank, size = comm.rank, comm.size
     begin, end = nx * rank // size, nx * (rank + 1) // size
@@ -43,12 +43,7 @@ def run(nx: int, ny: int, steps: int) -> float:
     t, new = np.zeros(k.shape), np.zeros(k.shape)
     low = rank - 1 if rank > 0 else MPI.PROC_NULL
     high = rank + 1 if rank < size - 1 else MPI.PROC_NULL
-    start = 0.0
-    for step in range(-1, steps):
-        if step == 0:
-            comm.Barrier()
-            start = time.perf_counter()
-            t[:], new[:] = 0.0, 0.0
+    for _ in steps:
         requests = [
             comm.Isend(t[1], low), comm.Isend(t[-2], high), comm.Irecv(t[0], low), comm.Irecv(t[-1], high)
         ]  # fmt: skip
@@ -62,5 +57,4 @@ def run(nx: int, ny: int, steps: int) -> float:
         diffuse(new, t, k, mask, 1, 2)
         diffuse(new, t, k, mask, len(t) - 2, len(t) - 1)
         t, new = new, t
-    comm.Barrier()
-    return time.perf_counter() - start
+    return t[1:-1, 1:-1]

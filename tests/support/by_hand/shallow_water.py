@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterable
 from typing import Any
 
 import numba
@@ -37,14 +37,14 @@ def flow(new: Any, h: Any, u: Any, v: Any) -> None:
             new[i, j] = h[i, j] - 0.5 * DT * (east - west + north - south)
 
 
-def run(nx: int, ny: int, steps: int) -> float:
-    """Return the seconds of some steps, with slabs of rows."""
+def run(nx: int, ny: int, steps: Iterable[int]) -> Any:
+    """Return the height in this rank's rows after some steps, with slabs of rows."""
     comm = MPI.COMM_WORLD
     begin, end = nx * comm.rank // comm.size, nx * (comm.rank + 1) // comm.size
     low = comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL
     high = comm.rank + 1 if comm.rank < comm.size - 1 else MPI.PROC_NULL
     x, y = np.meshgrid(np.arange(begin - 1, end + 1), np.arange(-1, ny + 1), indexing="ij")
-    h = 1 + 0.2 * np.exp(-((x - nx / 3) ** 2 + (y - ny / 2) ** 2) / 200)
+    h = 1 + 0.2 * np.exp(-((x - 80) ** 2 + (y - 80) ** 2) / 200)
     new, u, v = h.copy(), np.zeros((end - begin + 2, ny + 2)), np.zeros((end - begin + 2, ny + 3))
 
     def exchange(a: Any) -> None:
@@ -52,20 +52,12 @@ def run(nx: int, ny: int, steps: int) -> float:
         requests += [comm.Isend(a[1], low, 1), comm.Irecv(a[-1], high, 1)]
         MPI.Request.Waitall(requests)
 
-    def all_steps(count: int) -> None:
-        nonlocal h, new
-        for _ in range(count):
-            exchange(h)
-            exchange(v)
-            push_x(u, v, h, 1 if begin > 0 else 2, len(h) - 1)
-            exchange(u)
-            push_y(v, u, h)
-            flow(new, h, u, v)
-            h, new = new, h
-
-    all_steps(1)
-    comm.Barrier()
-    start = time.perf_counter()
-    all_steps(steps)
-    comm.Barrier()
-    return time.perf_counter() - start
+    for _ in steps:
+        exchange(h)
+        exchange(v)
+        push_x(u, v, h, 1 if begin > 0 else 2, len(h) - 1)
+        exchange(u)
+        push_y(v, u, h)
+        flow(new, h, u, v)
+        h, new = new, h
+    return h[1:-1, 1:-1]

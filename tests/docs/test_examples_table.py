@@ -1,0 +1,46 @@
+"""The table of the examples beside the same programs by hand has the figures of the recorded results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from support.by_hand.lines import lines_of
+
+ROOT = Path(__file__).parents[2]
+NAMES = {
+    "lattice Boltzmann": "lattice_boltzmann",
+    "shallow water": "shallow_water",
+    "masked diffusion": "masked_diffusion",
+    "particles in cells, 10^6 particles": "particles",
+}
+RIVALS = "mpi4py and Numba", "mpiarray and Numba"
+
+
+def ratios(example: str, cells: str) -> Iterator[str]:
+    """Our time relative to each rival's with its interval, on one and two ranks; a dash for what was not recorded."""
+    stored = json.loads((ROOT / "docs" / "results" / "examples.json").read_text(encoding="utf-8"))
+    rows = [row for one in stored["results"] for row in one["panels"]["examples"]]
+    found = {(row["ranks"], row["rival"]): row for row in rows if (row["example"], row["cells"]) == (example, cells)}
+    for ranks in (1, 2):
+        for rival in RIVALS:
+            row = found.get((ranks, rival))
+            if row is None:
+                yield "-"
+                continue
+            assert row["verified"]
+            yield "{:.2f} ({:.2f} to {:.2f})".format(*(1 / row[f"ratio{end}"] for end in ("", "_high", "_low")))
+
+
+def test_the_figures_are_those_of_the_recorded_results() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    section = page.split("\n## Examples beside the same programs by hand\n")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
+    assert {row[0] for row in rows} == set(NAMES)
+    for title, lines, cells, *shown in rows:
+        name = NAMES[title]
+        by_hand = ROOT / "tests" / "support" / "by_hand"
+        programs = ROOT / "examples" / f"{name}.py", by_hand / f"{name}.py", by_hand / f"{name}_mpiarray.py"
+        assert lines == ", ".join(str(lines_of(program)) for program in programs), title
+        assert shown == list(ratios(name, cells)), title
