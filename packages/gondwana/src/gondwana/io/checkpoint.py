@@ -33,15 +33,12 @@ from gondwana.io.layout import (
     set_cells,
     shape_of,
 )
-from gondwana.io.paths import DatasetError, StrPath, check_output, remove
+from gondwana.io.paths import UNFINISHED, DatasetError, StrPath, check_output, publish, remove
 from gondwana.io.reservation import reserve as reserve
 from gondwana.io.writer import StepWriter
 from gondwana.runtime.tracing import traced
 from gondwana.teams import Team, world
 from gondwana.teams.team import failing_together
-
-_UNFINISHED = ".unfinished"
-
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -103,8 +100,7 @@ def save(
     """
     if keep < 1:
         raise UsageError(f"keep={keep}: give 1 or more, since at least one checkpoint must stay")
-    if not isinstance(step, int | np.integer) or not 0 <= step < 2**31:
-        raise UsageError(f"step = {step!r}: give a whole number from 0 to {2**31 - 1}")
+    name_of(Path(path), step)
     described = {
         "checkpoint_state": _as_json("state", state or {}),
         "checkpoint_settings": _as_json("settings", settings or {}),
@@ -123,8 +119,8 @@ def save(
 
 def _write(common: Path, arrays: Arrays, step: int, attributes: Mapping[str, str], team: Team) -> Path:
     """Write a checkpoint and return its path. Collective over team."""
-    target = _name(common, step)
-    unfinished = target.with_name(target.name + _UNFINISHED)
+    target = name_of(common, step)
+    unfinished = target.with_name(target.name + UNFINISHED)
     with failing_together(team):
         if team.rank == 0:
             _sweep(common)
@@ -236,12 +232,23 @@ def newest(path: StrPath, rejected: Mapping[Path, str] | None = None) -> Checkpo
         if reason is None:
             return _describe(candidate, tuple(skipped))
         skipped.append(f"{candidate.name} is damaged ({reason})")
-    example = _name(given, 700).name
+    example = name_of(given, 700).name
     seen = f"; {', '.join(skipped)}" if skipped else f": none is named like {example}"
     raise UsageError(f"there is no complete checkpoint {path}{seen}; start without restart")
 
 
-def _name(common: Path, step: int) -> Path:
+def name_of(common: Path, step: int) -> Path:
+    """Return the name of the file of a step. Local.
+
+    Args:
+        common: the name without the step.
+        step: number of the step.
+
+    Raises:
+        UsageError: the number is illegal.
+    """
+    if not isinstance(step, int | np.integer) or not 0 <= step < 2**31:
+        raise UsageError(f"step = {step!r}: give a whole number from 0 to {2**31 - 1}")
     return common.with_name(f"{common.stem}.{step:08d}{common.suffix}")
 
 
@@ -270,7 +277,7 @@ def _damage_of_data(path: Path, team: Team) -> str | None:
 def _sweep(common: Path) -> None:
     """Remove the files that killed saves have left."""
     if common.parent.is_dir():
-        for entry in common.parent.glob(f"{glob.escape(common.stem)}.*{common.suffix}{_UNFINISHED}"):
+        for entry in common.parent.glob(f"{glob.escape(common.stem)}.*{common.suffix}{UNFINISHED}"):
             remove(entry)
 
 
@@ -279,13 +286,7 @@ def _publish(unfinished: Path, target: Path) -> None:
     checksums.seal(unfinished)
     for file in [*unfinished.iterdir(), unfinished]:
         _sync(file)
-    if os.path.lexists(target):  # the same step again, for example after a restart from an older checkpoint
-        replaced = target.with_name(f"{target.stem}.old{target.suffix}{_UNFINISHED}")
-        target.rename(replaced)
-        unfinished.rename(target)
-        remove(replaced)
-    else:
-        unfinished.rename(target)
+    publish(unfinished, target)
     _sync(target.parent)
 
 

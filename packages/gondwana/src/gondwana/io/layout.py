@@ -4,7 +4,8 @@ ADIOS2 stores the last axis contiguously. An array of order "F" (axis 0 contiguo
 so that its memory is written as it is: a field over x, y, z becomes a variable of shape {Lz, Ly, Lx}. An array of order
 "C" keeps its axes.
 
-Datasets hold numbers, so the fields of records are variables of their own: `stars.mass`, `stars.place.x`.
+Datasets hold numbers, so the fields of records are variables of their own: `stars.mass`, `stars.place.x`, and truth
+values are bytes.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.arrays.array import Array
+from gondwana.arrays.create import empty
 from gondwana.arrays.device_array import DeviceArray
+from gondwana.arrays.divided import Divided
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.domains.rect import RectDomain
 from gondwana.errors import UsageError
 from gondwana.io.adios import check_type
 from gondwana.io.staging import Block
+from gondwana.teams import Team
+from gondwana.teams.team import failing_together
 from gondwana.transfer.verbs import copy
 
 AXES = "xyz"
@@ -73,9 +78,11 @@ Arrays = Mapping[str, Distributed]
 class Field:
     """A field of the records of an array as an array of numbers; its items are along further axes. See `Distributed`.
 
+    Truth values are bytes here.
+
     Attributes:
-        array: the array of records.
-        names: names of the field, from the outermost record inwards.
+        array: the array of records, or of truth values.
+        names: names of the field, from the outermost record inwards; none of an array of truth values.
         dtype: type of its numbers.
         items: number of its items along each further axis.
     """
@@ -126,7 +133,8 @@ class Field:
             owned.copy_from(records)
 
     def _of(self, records: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return functools.reduce(lambda part, name: part[name], self.names, records)
+        part = functools.reduce(lambda part, name: part[name], self.names, records)
+        return part.view(self.dtype) if part.dtype == bool else part
 
     def _with_items(self, cells: RectDomain) -> RectDomain:
         return RectDomain.from_axes([*cells.axes, *map(range, self.items)])
@@ -134,6 +142,8 @@ class Field:
 
 def fields_of(arrays: Arrays) -> Arrays:
     """Return the arrays of numbers that a dataset stores: those given, records replaced by their fields. Local.
+
+    Truth values are replaced by bytes.
 
     Raises:
         UsageError: these are no arrays over ranks, or a field has the name of another array.
@@ -153,7 +163,8 @@ def _fields(
         for field in dtype.names:
             yield from _fields(array, places[field][0], f"{name}.{field}", (*path, field))
     else:
-        yield name, Field(array, path, dtype.base, dtype.shape) if path else array
+        kind = np.dtype(np.uint8) if dtype.base == bool else dtype.base
+        yield name, Field(array, path, kind, dtype.shape) if path or kind != dtype else array
 
 
 def _on_disk(array: Distributed, per_axis: Sequence[int]) -> tuple[int, ...]:
@@ -240,13 +251,44 @@ def check_global(arrays: Arrays) -> None:
             )
 
 
-def labels_of(arrays: Arrays) -> list[str]:
+def divide_rows(arrays: Mapping[str, Any], team: Team) -> tuple[dict[str, Any], dict[str, list[int]]]:
+    """Return arrays over ranks for arrays of each rank: their rows, one rank after the other. Collective over team.
+
+    Args:
+        arrays: arrays by name; ndarrays are replaced, others are not.
+        team: the ranks.
+
+    Returns:
+        The arrays, with an ndarray where no rank has rows; and the number of rows of each rank by name.
+
+    Raises:
+        UsageError: an array has no rows, or the ranks have different ones but for their number.
+    """
+    rows = {name: arrays[name] for name in sorted(arrays) if isinstance(arrays[name], np.ndarray)}
+    with failing_together(team, "rows of ranks", same := {"names": list(rows)}):
+        for name, own in rows.items():
+            if not own.ndim:
+                raise UsageError(f"{name!r} is a single number: give numbers as attributes, and here rows of this rank")
+            same[name] = f"shape (..., {str(own.shape[1:])[1:]} {own.dtype}"
+    lengths = team.allgather([len(own) for own in rows.values()]) if rows else []
+    found = dict(arrays)
+    of_ranks = {name: [of_rank[index] for of_rank in lengths] for index, name in enumerate(rows)}
+    for name, own in rows.items():
+        shape = (sum(of_ranks[name]), *own.shape[1:])
+        if all(shape):
+            cuts = [of_ranks[name], *(None for _ in shape[1:])]
+            found[name] = empty(shape, own.dtype, cuts=cuts, grid=(team.size, *(1 for _ in shape[1:])), team=team)
+            found[name].values = own
+    return found, of_ranks
+
+
+def labels_of(arrays: Arrays | Mapping[str, Divided]) -> list[str]:
     """Return descriptions of arrays, sorted by name: the same on all ranks. Local."""
     return [f"{name}: {_label(array)}" for name, array in sorted(arrays.items())]
 
 
-def _label(array: Distributed) -> str:
-    return array.label if isinstance(array, GlobalArray) else f"{array.domain} {array.dtype} {array.order}"
+def _label(array: Distributed | Divided) -> str:
+    return array.label if isinstance(array, Divided) else f"{array.domain} {array.dtype} {array.order}"
 
 
 def check_arrays(arrays: Arrays) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import time
@@ -16,6 +17,12 @@ StrPath = str | os.PathLike[str]
 
 #: A writer that was killed may still finish its last step in the background; a restart waits that long for it.
 PATIENCE_S = 10.0
+
+UNFINISHED = ".unfinished"
+"""End of the name of what is being written, and is renamed when it is complete."""
+
+FOREIGN = (".h5", ".hdf5", ".hdf", ".nc", ".nc4", ".zarr", ".npz", ".npy", ".vtk", ".vti", ".csv", ".json", ".txt")
+"""Ends of names that say another format than that of datasets."""
 
 _INDEX = "md.idx"
 
@@ -43,13 +50,16 @@ def size_of(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def check_output(path: StrPath, bytes_needed: int = 0, *, replace: bool = True) -> None:
+def check_output(
+    path: StrPath, bytes_needed: int = 0, *, replace: bool = True, is_ours: Callable[[Path], bool] = is_dataset
+) -> None:
     """Raise UsageError unless a dataset of this size can be written. Local; nothing is created.
 
     Args:
         path: the dataset to write.
         bytes_needed: its final size in bytes.
         replace: whether an existing dataset may be replaced (its space counts as free) or appended to.
+        is_ours: whether what is there may be replaced; default: a dataset, whose name must not say another format.
 
     Example:
         >>> check_output("/dev/null")
@@ -59,18 +69,24 @@ def check_output(path: StrPath, bytes_needed: int = 0, *, replace: bool = True) 
     target = Path(path).absolute()
     if not target.name or str(path).endswith(("/.", "..")):
         raise UsageError(f"'{path}' is not the name of a dataset: give one like gs.bp")
+    if is_ours is is_dataset and (ending := target.with_name(target.name.removesuffix(UNFINISHED)).suffix) in FOREIGN:
+        raise UsageError(
+            f"'{path}' would be a dataset of ADIOS2 and not what {ending} says: give a name like "
+            f"{target.with_suffix('.bp').name}; gw.save writes .h5, .nc and .zarr"
+        )
     reclaimed = 0
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         target.lstat()  # raises the system's error for the name
     if target.is_dir() and any(target.iterdir()):
-        if not is_dataset(target):
+        if not is_ours(target):
             raise UsageError(f"cannot write '{path}': a directory that is no dataset is there; choose another name")
         if not replace:
             raise _exists(path)
         reclaimed = size_of(target)
-    elif target.exists() and not target.is_dir():
+    elif target.exists() and not target.is_dir() and not is_ours(target):
         raise UsageError(f"cannot write '{path}': a file is there; remove it or choose another name")
-    ancestor = next(parent for parent in (target, *target.parents) if os.path.lexists(parent))
+    places = target.parents if target.is_file() else (target, *target.parents)
+    ancestor = next(parent for parent in places if os.path.lexists(parent))
     if not ancestor.is_dir():
         raise UsageError(f"cannot write '{path}': '{ancestor}' is not a directory")
     if not os.access(ancestor, os.W_OK | os.X_OK) or os.statvfs(ancestor).f_flag & os.ST_RDONLY:
@@ -173,6 +189,31 @@ def _empty(path: Path, replace: bool) -> None:
     # The index is removed last: if this is interrupted, the rest is still a dataset, and may be replaced.
     for entry in sorted(path.iterdir(), key=lambda entry: entry.name == _INDEX):
         remove(entry)
+
+
+def publish(draft: Path, target: Path) -> None:
+    """Give a file or folder its name, in place of one that has it. Local.
+
+    There is one of that name at any time, if the file system can exchange two names.
+    """
+    if target.is_dir() and not target.is_symlink():
+        replaced = target.with_name(f"{target.stem}.old{target.suffix}{UNFINISHED}")
+        if _exchange(draft, target):
+            draft.rename(replaced)
+        else:
+            target.rename(replaced)
+            draft.rename(target)
+        remove(replaced)
+    else:
+        draft.replace(target)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two names change their places; False if the system cannot."""
+    here, flag = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+    with contextlib.suppress(AttributeError):
+        return ctypes.CDLL(None).renameat2(here, os.fsencode(one), here, os.fsencode(other), flag) == 0
+    return False
 
 
 def remove(path: Path) -> None:

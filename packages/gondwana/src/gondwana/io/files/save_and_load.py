@@ -1,0 +1,282 @@
+"""Saving of arrays to a file, complete or absent, in the format that its name says, and loading on any ranks."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from gondwana.arrays.array import Array
+from gondwana.arrays.create import empty, empty_like
+from gondwana.arrays.divided import Divided, slices_of
+from gondwana.arrays.global_array import GlobalArray
+from gondwana.arrays.layout import Layout
+from gondwana.domains import RectDomain
+from gondwana.errors import GondwanaError, UsageError
+from gondwana.io.checkpoint import checkpoints, name_of
+from gondwana.io.dataset import did_you_mean
+from gondwana.io.files.contents import Format, Reader, Stored, outputs_of, plain
+from gondwana.io.layout import divide_rows, labels_of
+from gondwana.io.paths import UNFINISHED, DatasetError, StrPath, check_output, publish, remove
+from gondwana.io.reservation import reserve
+from gondwana.memory.cuda_kind import synchronize
+from gondwana.runtime.tracing import traced
+from gondwana.teams import Team, world
+from gondwana.teams.team import failing_together
+
+_FORMATS = {".zarr": "zarr_files", ".h5": "hdf5_files", ".hdf5": "hdf5_files", ".nc": "hdf5_files", ".bp": "bp_files"}
+"""Modules of the formats by the endings of the names."""
+
+
+@traced("io", "save arrays")
+def save(
+    path: StrPath,
+    /,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    step: int | None = None,
+    team: Team = world,
+    **arrays: Divided | np.ndarray[Any, Any],
+) -> Path:
+    """Save arrays to a file that other programs open, too. Collective over team. Blocking.
+
+    The file is complete or absent: it is written under another name and then renamed. One of the same name is replaced
+    only then. Any number of ranks can `load` it.
+
+    Args:
+        path: name of the file, whose end says the format: ``.zarr`` (a folder; all ranks write), ``.h5`` and ``.hdf5``
+            (HDF5), ``.nc`` (NetCDF-4), ``.bp`` (ADIOS2's BP5, a folder).
+        attributes: texts, numbers, and lists of them, by name. Those of rank 0 are saved.
+        step: number of the step, which goes into the name and the attributes: `run.h5` becomes `run.00000700.h5`. So
+            each step is a file of its own, and no later one can damage it.
+        team: the ranks of the arrays.
+        **arrays: arrays by their names in the file, the same on all ranks: global arrays and views of them, without
+            ghosts, from the memory of GPUs, too; or an ndarray of this rank, such as its particles, whose first axis
+            may have another length on each rank. The file has the rows of all ranks, in their order.
+
+    Returns:
+        The name of the file, with the step.
+
+    Raises:
+        UsageError: an argument is illegal, a library is missing, or something else is there; raised by every rank,
+            before anything is written.
+        DatasetError: the file cannot be written, for example because the disk is full. An earlier one stays.
+
+    Example:
+        >>> import tempfile
+        >>> import gondwana as gw
+        >>> T = gw.from_function(lambda x, y: x + y, (8, 8), ghost=1)
+        >>> path = gw.save(tempfile.mkdtemp() + "/run.h5", T=T, attributes={"k": 0.1}, step=700)
+        >>> path.name
+        'run.00000700.h5'
+        >>> gw.load(path)["T"].sum()
+        448.0
+    """
+    form, target, kept = _format(path), Path(path).absolute(), {}
+    with failing_together(team, "files", same := {"path": target, "step": step}):
+        form.check()
+        _check(arrays, team)
+        same["arrays"] = labels_of({name: array for name, array in arrays.items() if isinstance(array, Divided)})
+        if step is not None:
+            target = name_of(target, step)
+        if team.rank == 0:
+            kept = plain(attributes or {}) | ({} if step is None else {"step": int(step)})
+            size = sum(array.nbytes for array in arrays.values())
+            check_output(target, size, is_ours=form.is_one)
+    with reserve(target, team=team):
+        whole, rows = divide_rows(arrays, team)
+        outputs = outputs_of(whole, rows)
+        if any(isinstance(array, Divided) and not array._array.in_host_memory for array in whole.values()):
+            synchronize()
+        draft = target.with_name(target.name + UNFINISHED)
+        with _written(draft, team):
+            if team.rank == 0 and draft.exists():  # by a job that was killed
+                remove(draft)
+        kept = team.bcast(kept)
+        try:
+            with _told(target):
+                form.write(draft, outputs, kept, team)
+        except Exception:
+            if team.rank == 0 and draft.exists():
+                remove(draft)
+            raise
+        with _written(target, team):
+            if team.rank == 0:
+                publish(draft, target)
+    return target
+
+
+class Contents(dict[str, Any]):
+    """The arrays of a file by name: global arrays, and ndarrays of this rank.
+
+    Args:
+        path: name of the file.
+        attributes: attributes of the file: texts, numbers, and lists of them.
+    """
+
+    def __init__(self, path: Path, attributes: Mapping[str, Any]) -> None:
+        self.path, self.attributes = path, attributes
+
+
+@traced("io", "load arrays")
+def load(
+    path: StrPath,
+    /,
+    like: GlobalArray | Layout | Mapping[str, GlobalArray | Layout | None] | None = None,
+    *,
+    step: int | None = None,
+    team: Team = world,
+) -> Contents:
+    """Return the arrays of a file, saved by any number of ranks or by another program. Collective over team. Blocking.
+
+    Every rank reads its own elements. Ghosts are zero until `exchange()`.
+
+    Args:
+        path: name of the file, which ends as for `save`; if there is none, the one with a step that was saved last.
+        like: a global array that gives division, ghosts, boundary, order and kind of memory to all arrays of its shape,
+            or a `gw.Layout`; or those of several arrays by name, None for one that is divided as evenly as possible,
+            as are all others: then only these are loaded.
+        step: number of the step that was given to `save`.
+        team: the ranks that share the arrays.
+
+    Returns:
+        The arrays by name, with `attributes` and `path`. Rows of ranks come back to them as ndarrays where as many ranks
+        load as have saved; else they are divided as evenly as possible, in their order. An array without axes or without
+        elements is an ndarray, the same on all ranks.
+
+    Raises:
+        UsageError: there is no such file or array, or it has another shape than `like`; raised by every rank.
+        DatasetError: the file cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> import gondwana as gw
+        >>> path = tempfile.mkdtemp() + "/run.zarr"
+        >>> T = gw.full((4, 6), 2.0, ghost=1)
+        >>> saved = gw.save(path, T=T, flags=gw.ones(8, bool), attributes={"author": "me"})
+        >>> found = gw.load(path, like={"T": T})
+        >>> sorted(found), found["T"].ghost, found.attributes["author"]
+        (['T'], (1, 1), 'me')
+    """
+    form, target = _format(path), Path(path).absolute()
+    with failing_together(team, "files", {"path": target, "step": step}):
+        form.check()
+        if team.rank == 0:
+            target = _found(form, target, step)
+    target = team.bcast(target)
+    reader: Reader
+    with _written(target, team, "read"):
+        reader = form.open_file(target)
+    try:
+        names = sorted(like if isinstance(like, Mapping) else reader.stored)
+        with failing_together(team, "files", same := {"names": names}):
+            layouts = {name: _layout(name, reader.stored, like, target) for name in names}
+            same["like"] = [repr(layout if isinstance(layout, Layout) else None) for layout in layouts.values()]
+        contents = Contents(target, reader.attributes)
+        for name in names:
+            contents[name] = _loaded(reader, name, layouts[name], team)
+    finally:
+        reader.close()
+    return contents
+
+
+def _format(path: StrPath) -> Format:
+    ending = Path(path).suffix
+    if ending not in _FORMATS:
+        raise UsageError(f"'{path}' does not say a format: end the name in {', '.join(_FORMATS)}")
+    return cast(Format, importlib.import_module(f"gondwana.io.files.{_FORMATS[ending]}"))
+
+
+def _check(arrays: Mapping[str, Any], team: Team) -> None:
+    if not arrays:
+        raise UsageError("no arrays: give them by name, as in gw.save(path, T=T)")
+    for name, array in arrays.items():
+        if not name.isidentifier():
+            raise UsageError(f"an array is named {name!r}: give a name as Python's variables have")
+        if not isinstance(array, Divided | np.ndarray):
+            raise UsageError(
+                f"{name!r} is {array!r}: give a global array, a view of one, or an ndarray of this rank; numbers and "
+                "texts are attributes"
+            )
+        if isinstance(array, Divided) and array.team is not team:
+            raise UsageError(f"{name!r} is an array of {array.team.name}: give team= the team of all arrays")
+
+
+@contextmanager
+def _told(path: Path, action: str = "write") -> Iterator[None]:
+    """Make errors of libraries and of the system one line."""
+    try:
+        yield
+    except GondwanaError:
+        raise
+    except (OSError, ValueError, KeyError, RuntimeError) as problem:
+        raise DatasetError(f"cannot {action} {path}: {problem}") from problem
+
+
+@contextmanager
+def _written(path: Path, team: Team, action: str = "write") -> Iterator[None]:
+    """Raise the error of one rank on all. Collective over team, at the end of the block."""
+    with failing_together(team), _told(path, action):
+        yield
+
+
+def _found(form: Format, path: Path, step: int | None) -> Path:
+    """The file to load."""
+    if step is not None:
+        path = name_of(path, step)
+    candidates = [path, *(checkpoints(path) if step is None else ())]
+    for candidate in candidates:
+        if form.is_one(candidate):
+            return candidate
+    if path.exists():
+        raise UsageError(f"{path} is no {path.suffix} file: gw.load takes the format from the end of the name")
+    raise UsageError(f"there is no file {path}" + ("" if step is not None else f", nor {name_of(path, 700).name} or so"))
+
+
+def _layout(name: str, stored: Mapping[str, Stored], like: Any, path: Path) -> GlobalArray | Layout | None:
+    """What gives the division of an array; None: nothing."""
+    if name not in stored:
+        raise UsageError(f"{path} has no array {name!r}{did_you_mean(name, stored)}")
+    given = like[name] if isinstance(like, Mapping) else like
+    if not isinstance(given, GlobalArray | Layout | None):
+        raise UsageError(f"like={given!r}: give a global array or a gw.Layout, or these by the names of the arrays")
+    layout = given.layout if isinstance(given, GlobalArray) else given
+    if layout is None or layout.domain.shape == stored[name].shape and not stored[name].rows_of_ranks:
+        return given
+    if isinstance(like, Mapping):
+        kind = "rows of ranks" if stored[name].rows_of_ranks else "shape"
+        raise UsageError(f"{name!r} has {kind} {stored[name].shape} in {path}, and like has {layout.domain.shape}")
+    return None
+
+
+def _loaded(reader: Reader, name: str, like: GlobalArray | Layout | None, team: Team) -> Any:
+    """Read an array. Collective over team."""
+    stored, shape = reader.stored[name], reader.stored[name].shape
+    if not shape or 0 in shape or stored.rows_of_ranks:
+        begin, end = _rows(stored, team) if stored.rows_of_ranks else (0, shape[0] if shape else 0)
+        with _written(Path(name), team, "read"):
+            rows = reader.read(name, (slice(begin, end), *(slice(0, n) for n in shape[1:]))[: len(shape)])
+        return rows
+    if isinstance(like, GlobalArray):
+        array = empty_like(like, stored.dtype)
+    else:
+        box = RectDomain(stored.origin, [lo + n for lo, n in zip(stored.origin, shape, strict=True)])
+        array = empty(like, stored.dtype, team=team) if like else empty(box, stored.dtype, order=stored.order, team=team)
+    part = array.part(team.rank)
+    with _written(Path(name), team, "read"):
+        if not part.is_empty:
+            end_of_rank = array.end(team.rank, part)
+            end_of_rank.copy_from(Array(reader.read(name, slices_of(part)), end_of_rank.domain))
+    return array
+
+
+def _rows(stored: Stored, team: Team) -> tuple[int, int]:
+    """The rows of this rank: their begin and end."""
+    lengths, total, rank, size = stored.rows_of_ranks, stored.shape[0], team.rank, team.size
+    if len(lengths) == size:
+        return sum(lengths[:rank]), sum(lengths[: rank + 1])
+    return rank * total // size, (rank + 1) * total // size
