@@ -14,20 +14,25 @@ import re
 import shutil
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from gondwana.arrays.global_array import GlobalArray
 from gondwana.errors import UsageError
 from gondwana.io import checksums
-from gondwana.io.dataset import Dataset
+from gondwana.io.dataset import Dataset, did_you_mean
+from gondwana.io.files.bp_files import BPReader
+from gondwana.io.files.contents import DESCRIPTIONS, described as describe, outputs_of, read_rows
 from gondwana.io.layout import (
     Arrays,
     Distributed,
     block_of,
     check_arrays,
+    divide_rows,
     fields_of,
     labels_of,
     set_cells,
@@ -40,6 +45,7 @@ from gondwana.runtime.tracing import traced
 from gondwana.teams import Team, world
 from gondwana.teams.team import failing_together
 
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A complete checkpoint.
@@ -50,6 +56,7 @@ class Checkpoint:
         state: the values that were saved besides the arrays.
         settings: the settings that a continuation must share.
         skipped: later checkpoints that were passed over, each with its reason.
+        rows: the rows of this rank, by the names of the arrays that were given to `load` as ndarrays.
     """
 
     path: Path
@@ -57,12 +64,13 @@ class Checkpoint:
     state: Mapping[str, Any]
     settings: Mapping[str, Any]
     skipped: tuple[str, ...] = field(default=())
+    rows: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
 
 @traced("io", "save a checkpoint")
 def save(
     path: StrPath,
-    arrays: Arrays,
+    arrays: Mapping[str, Distributed | npt.NDArray[Any]],
     *,
     step: int,
     state: Mapping[str, Any] | None = None,
@@ -74,7 +82,8 @@ def save(
 
     Args:
         path: the common name of the checkpoints, for example ``ckpt.bp``; the step goes into the name.
-        arrays: the whole state, by name; ghosts are not saved. The same on all ranks, in any order.
+        arrays: the whole state, by name; ghosts are not saved. The same on all ranks, in any order. An ndarray has the
+            rows of this rank, such as its particles, as many as it likes.
         step: the number of the step just done; the same on all ranks.
         state: further values to restore, of types that JSON has. Those of rank 0 are saved, as are its settings.
         settings: values that a continuation must have in common with this run, of types that JSON has; see ``load``.
@@ -105,9 +114,13 @@ def save(
         "checkpoint_state": _as_json("state", state or {}),
         "checkpoint_settings": _as_json("settings", settings or {}),
     }
-    check_arrays(arrays)
+    whole, rows = divide_rows(arrays, team)
+    fields = {name: array for name, array in whole.items() if not isinstance(array, np.ndarray)}
+    check_arrays(fields)
+    own = {name: array for name, array in whole.items() if isinstance(array, GlobalArray | np.ndarray)}
+    described[DESCRIPTIONS] = describe(outputs_of(own, rows))
     with reserve(path, team=team):
-        target = _write(Path(path).absolute(), arrays, step, described, team)
+        target = _write(Path(path).absolute(), fields, step, described, team)
         with failing_together(team):
             try:
                 for old in checkpoints(path)[keep:] if team.rank == 0 else ():
@@ -145,7 +158,7 @@ def _write(common: Path, arrays: Arrays, step: int, attributes: Mapping[str, str
 @traced("io", "load a checkpoint")
 def load(
     path: StrPath,
-    arrays: Arrays,
+    arrays: Mapping[str, Distributed | npt.NDArray[Any]],
     *,
     settings: Mapping[str, Any] | None = None,
     convert: bool = False,
@@ -157,31 +170,38 @@ def load(
 
     Args:
         path: the common name given to ``save``, or the name of one checkpoint.
-        arrays: the arrays to fill, by the names given to ``save``. The same on all ranks, in any order.
+        arrays: the arrays to fill, by the names given to ``save``. The same on all ranks, in any order. For rows of
+            ranks an ndarray of their dtype, of any length; it is not filled.
         settings: settings of this run; those that the checkpoint has too must be equal. Those of rank 0 are compared.
         convert: whether to allow arrays of another element type, and convert.
         team: the ranks of the arrays.
 
     Returns:
-        The checkpoint, with its step and state.
+        The checkpoint, with its step and state, and `rows` for the arrays that are ndarrays: where as many ranks load as
+        have saved, each gets its own; else all are divided as evenly as possible, in their order.
 
     Raises:
         UsageError: no checkpoint exists, or it does not fit: another shape, type or setting.
         DatasetError: the checkpoint cannot be read.
     """
     ours = json.loads(_as_json("settings", settings or {}))  # as the checkpoint's went through JSON
-    arrays = fields_of(arrays)
+    rows = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    fields = fields_of({name: array for name, array in arrays.items() if not isinstance(array, np.ndarray)})
     found = _find(path, ours, team)
     if team.rank == 0:
         for reason in found.skipped:
             warnings.warn(f"{reason}: continuing from {found.path.name}", stacklevel=2)
-    same = {"arrays": labels_of(arrays), "convert": convert}
+    same = {"arrays": labels_of(fields), "rows": sorted(rows), "convert": convert}
     with failing_together(team, "restarts", same), Dataset(found.path) as data:
-        for name, array in arrays.items():
+        reader = BPReader(data)
+        for name, given in rows.items():
+            _check_rows(reader, name, given, convert)
+        for name, array in fields.items():
             _check_fit(data, name, array, convert)
-        for name, array in arrays.items():
+        for name, array in fields.items():
             _fill(data, name, array, team.rank)
-    return found
+        own = {name: read_rows(reader, name, team).astype(given.dtype, copy=False) for name, given in rows.items()}
+    return replace(found, rows=own)
 
 
 def _find(path: StrPath, settings: Mapping[str, Any], team: Team) -> Checkpoint:
@@ -360,10 +380,25 @@ def _check_fit(data: Dataset, name: str, array: Distributed, convert: bool) -> N
     if stored.shape != shape_of(array):
         raise UsageError(f"{name!r} has shape {stored.shape} in {data.path.name}, and {shape_of(array)} in this run")
     if stored.dtype != array.dtype and not convert:
-        raise UsageError(
-            f"{name!r} has type {stored.dtype} in {data.path.name}, and {array.dtype} in this run: "
-            "use the same precision, or allow the conversion"
-        )
+        raise _other_type(name, stored.dtype, array.dtype, data.path)
+
+
+def _check_rows(reader: BPReader, name: str, given: npt.NDArray[Any], convert: bool) -> None:
+    stored = reader.stored.get(name)
+    if stored is None or not stored.rows_of_ranks:
+        has = [other for other, found in reader.stored.items() if found.rows_of_ranks]
+        raise UsageError(f"{name!r} is no array of rows in {reader.path.name}{did_you_mean(name, has)}")
+    if stored.shape[1:] != given.shape[1:]:
+        raise UsageError(f"{name!r} has rows of shape {stored.shape[1:]}, and {given.shape[1:]} in this run")
+    if stored.dtype != given.dtype and not convert:
+        raise _other_type(name, stored.dtype, given.dtype, reader.path)
+
+
+def _other_type(name: str, stored: np.dtype[Any], ours: np.dtype[Any], path: Path) -> UsageError:
+    return UsageError(
+        f"{name!r} has type {stored} in {path.name}, and {ours} in this run: "
+        "use the same precision, or allow the conversion"
+    )
 
 
 def _fill(data: Dataset, name: str, array: Distributed, rank: int) -> None:

@@ -239,16 +239,21 @@ def set_cells(array: Distributed, cells: npt.NDArray[Any]) -> None:
 
 def check_global(arrays: Arrays) -> None:
     """Raise UsageError unless these are arrays over ranks, by name. Local."""
-    if not isinstance(arrays, Mapping):
-        raise UsageError(f"arrays = {type(arrays).__name__}: give the arrays by name, as in {{'U': U}}")
+    _check_names(arrays)
     for name, array in arrays.items():
-        if not isinstance(name, str):
-            raise UsageError(f"an array is named {name!r}: give a text, as in {{'U': U}}")
         if not hasattr(type(array), "owned_of"):
             raise UsageError(
                 f"{name!r} is a {type(array).__module__.partition('.')[0]}.{type(array).__name__}, memory of one rank: "
                 "a dataset stores global arrays; make one with gw.zeros(domain) or gw.from_numpy(array)"
             )
+
+
+def _check_names(arrays: Any) -> None:
+    if not isinstance(arrays, Mapping):
+        raise UsageError(f"arrays = {type(arrays).__name__}: give the arrays by name, as in {{'U': U}}")
+    for name in arrays:
+        if not isinstance(name, str):
+            raise UsageError(f"an array is named {name!r}: give a text, as in {{'U': U}}")
 
 
 def divide_rows(arrays: Mapping[str, Any], team: Team) -> tuple[dict[str, Any], dict[str, list[int]]]:
@@ -264,6 +269,7 @@ def divide_rows(arrays: Mapping[str, Any], team: Team) -> tuple[dict[str, Any], 
     Raises:
         UsageError: an array has no rows, or the ranks have different ones but for their number.
     """
+    _check_names(arrays)
     rows = {name: arrays[name] for name in sorted(arrays) if isinstance(arrays[name], np.ndarray)}
     with failing_together(team, "rows of ranks", same := {"names": list(rows)}):
         for name, own in rows.items():

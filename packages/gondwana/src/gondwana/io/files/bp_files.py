@@ -53,18 +53,18 @@ def _whole(source: Divided) -> GlobalArray:
 
 def open_file(path: Path) -> BPReader:
     """Open a dataset for reading. Local."""
-    return BPReader(path)
+    return BPReader(Dataset(path))
 
 
 class BPReader:
-    """A dataset that is open for reading: its last step. Local.
+    """The last step of a dataset that is open for reading. Local.
 
     Args:
-        path: its folder.
+        data: the dataset.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._data = Dataset(path)
+    def __init__(self, data: Dataset) -> None:
+        self._data, self.path = data, data.path
         found = self._data.attributes
         self.attributes = {
             name: value.tolist() if hasattr(value, "tolist") else value
@@ -79,17 +79,14 @@ class BPReader:
             if variable.shape and last in variable.at
         }
 
-    def read(self, name: str, where: tuple[slice, ...]) -> np.ndarray[Any, Any]:
-        """Return a box of a variable. Local."""
-        stored = self.stored[name]
-        cells = np.empty([along.stop - along.start for along in where], stored.dtype)
-        for leaf, field, dtype in leaves(name, stored.dtype):
+    def read(self, name: str, where: tuple[slice, ...], out: np.ndarray[Any, Any]) -> None:
+        """Read a box of a variable. Local."""
+        turned = self.stored[name].order == "F"
+        for leaf, field, dtype in leaves(name, out.dtype):
             boxes = [(along.start, along.stop - along.start) for along in where] + [(0, n) for n in dtype.shape]
-            turned = stored.order == "F"
             start, count = zip(*(reversed(boxes) if turned else boxes), strict=True)
             found = self._data.read(leaf, -1, start, count)
-            field_of(cells, field)[...] = found.T if turned else found
-        return cells
+            field_of(out, field)[...] = found.T if turned else found
 
     def close(self) -> None:
         """Close the dataset. Local."""

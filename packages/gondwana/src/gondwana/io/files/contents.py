@@ -74,8 +74,8 @@ class Reader(Protocol):
     stored: Mapping[str, Stored]
     attributes: Mapping[str, Any]
 
-    def read(self, name: str, where: tuple[slice, ...]) -> np.ndarray[Any, Any]:
-        """Return a box of an array; each slice has a start and a stop."""
+    def read(self, name: str, where: tuple[slice, ...], out: np.ndarray[Any, Any]) -> None:
+        """Read a box of an array, each slice of which has a start and a stop, into memory of its shape and dtype."""
 
     def close(self) -> None:
         """Close the file."""
@@ -95,6 +95,24 @@ class Format(Protocol):
 
     def open_file(self, path: Path) -> Reader:
         """Open a file for reading. Local."""
+
+
+def read_rows(reader: Reader, name: str, team: Team) -> np.ndarray[Any, Any]:
+    """Return the rows of this rank, of an array of rows; or an array without axes. Local.
+
+    They are those that the rank has saved, if as many ranks have; else all are divided as evenly as possible.
+    """
+    stored, rank = reader.stored[name], team.rank
+    shape, lengths = stored.shape, stored.rows_of_ranks
+    where = [slice(0, extent) for extent in shape]
+    if len(lengths) == team.size:
+        where[0] = slice(sum(lengths[:rank]), sum(lengths[: rank + 1]))
+    elif lengths:
+        where[0] = slice(rank * shape[0] // team.size, (rank + 1) * shape[0] // team.size)
+    rows = np.empty([along.stop - along.start for along in where], stored.dtype)
+    if rows.size:
+        reader.read(name, tuple(where), rows)
+    return rows
 
 
 def imported(name: str) -> ModuleType:

@@ -81,11 +81,13 @@ class HDF5Reader:
             if isinstance(data, h5py.Dataset) and not data.attrs.get("NAME", b"").startswith(_NO_VARIABLE.encode())
         }
 
-    def read(self, name: str, where: tuple[slice, ...]) -> np.ndarray[Any, Any]:
-        """Return a box of a dataset. Local."""
+    def read(self, name: str, where: tuple[slice, ...], out: np.ndarray[Any, Any]) -> None:
+        """Read a box of a dataset. Local."""
         data = self._file[name]
-        cells: np.ndarray[Any, Any] = data[where]
-        return cells.view(bool) if self._type(data) != data.dtype else cells
+        if out.flags.c_contiguous and out.size:
+            data.read_direct(out.view(data.dtype) if out.dtype == bool else out, where)
+        else:
+            out[...] = data[where]
 
     def close(self) -> None:
         """Close the file. Local."""

@@ -19,7 +19,7 @@ from gondwana.domains import RectDomain
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.io.checkpoint import checkpoints, name_of
 from gondwana.io.dataset import did_you_mean
-from gondwana.io.files.contents import Format, Reader, Stored, outputs_of, plain
+from gondwana.io.files.contents import Format, Reader, Stored, outputs_of, plain, read_rows
 from gondwana.io.layout import divide_rows, labels_of
 from gondwana.io.paths import UNFINISHED, DatasetError, StrPath, check_output, publish, remove
 from gondwana.io.reservation import reserve
@@ -178,7 +178,7 @@ def load(
             same["like"] = [repr(layout if isinstance(layout, Layout) else None) for layout in layouts.values()]
         contents = Contents(target, reader.attributes)
         for name in names:
-            contents[name] = _loaded(reader, name, layouts[name], team)
+            contents[name] = _loaded(reader, target, name, layouts[name], team)
     finally:
         reader.close()
     return contents
@@ -253,13 +253,12 @@ def _layout(name: str, stored: Mapping[str, Stored], like: Any, path: Path) -> G
     return None
 
 
-def _loaded(reader: Reader, name: str, like: GlobalArray | Layout | None, team: Team) -> Any:
+def _loaded(reader: Reader, path: Path, name: str, like: GlobalArray | Layout | None, team: Team) -> Any:
     """Read an array. Collective over team."""
     stored, shape = reader.stored[name], reader.stored[name].shape
     if not shape or 0 in shape or stored.rows_of_ranks:
-        begin, end = _rows(stored, team) if stored.rows_of_ranks else (0, shape[0] if shape else 0)
-        with _written(Path(name), team, "read"):
-            rows = reader.read(name, (slice(begin, end), *(slice(0, n) for n in shape[1:]))[: len(shape)])
+        with _written(path, team, "read"):
+            rows = read_rows(reader, name, team)
         return rows
     if isinstance(like, GlobalArray):
         array = empty_like(like, stored.dtype)
@@ -267,16 +266,12 @@ def _loaded(reader: Reader, name: str, like: GlobalArray | Layout | None, team: 
         box = RectDomain(stored.origin, [lo + n for lo, n in zip(stored.origin, shape, strict=True)])
         array = empty(like, stored.dtype, team=team) if like else empty(box, stored.dtype, order=stored.order, team=team)
     part = array.part(team.rank)
-    with _written(Path(name), team, "read"):
+    with _written(path, team, "read"):
         if not part.is_empty:
-            end_of_rank = array.end(team.rank, part)
-            end_of_rank.copy_from(Array(reader.read(name, slices_of(part)), end_of_rank.domain))
+            own = array.end(team.rank, part)
+            target = own if isinstance(own, Array) else Array.empty(own.domain, array.dtype)
+            reader.read(name, slices_of(part), target.numpy())
+            if target is not own:
+                own.copy_from(target)
     return array
 
-
-def _rows(stored: Stored, team: Team) -> tuple[int, int]:
-    """The rows of this rank: their begin and end."""
-    lengths, total, rank, size = stored.rows_of_ranks, stored.shape[0], team.rank, team.size
-    if len(lengths) == size:
-        return sum(lengths[:rank]), sum(lengths[: rank + 1])
-    return rank * total // size, (rank + 1) * total // size

@@ -6,6 +6,7 @@ the specification of Zarr has no records.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from math import gcd, prod
 from pathlib import Path
@@ -70,7 +71,9 @@ def write(path: Path, outputs: Mapping[str, Output], attributes: Mapping[str, An
                 _write_chunks(path, name, source)
     with failing_together(team):
         if team.rank == 0:
-            zarr.consolidate_metadata(path)
+            with warnings.catch_warnings():  # of what the specification does not have yet, and xarray asks for
+                warnings.filterwarnings("ignore", "Consolidated metadata")
+                zarr.consolidate_metadata(path)
 
 
 def _write_chunks(path: Path, name: str, source: Divided) -> None:
@@ -139,15 +142,10 @@ class ZarrReader:
             name: Stored(data.shape, data.dtype, (0,) * data.ndim) for name, data in self._group.arrays()
         }
 
-    def read(self, name: str, where: tuple[slice, ...]) -> np.ndarray[Any, Any]:
-        """Return a box of an array. Local."""
-        dtype = self.stored[name].dtype
-        if dtype.names is None:
-            return np.asarray(self._group[name][where])
-        records = np.empty([along.stop - along.start for along in where], dtype)
-        for leaf, field, _ in leaves(name, dtype):
-            field_of(records, field)[...] = self._group[leaf][where]
-        return records
+    def read(self, name: str, where: tuple[slice, ...], out: np.ndarray[Any, Any]) -> None:
+        """Read a box of an array. Local."""
+        for leaf, field, _ in leaves(name, out.dtype):
+            field_of(out, field)[...] = self._group[leaf][where]
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
