@@ -24,9 +24,8 @@ import numpy.typing as npt
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.errors import UsageError
 from gondwana.io import checksums
-from gondwana.io.dataset import Dataset, did_you_mean
-from gondwana.io.files.bp_files import BPReader
-from gondwana.io.files.contents import DESCRIPTIONS, described as describe, outputs_of, read_rows
+from gondwana.io.dataset import Dataset
+from gondwana.io.files import bp_files, contents
 from gondwana.io.layout import (
     Arrays,
     Distributed,
@@ -118,7 +117,7 @@ def save(
     fields = {name: array for name, array in whole.items() if not isinstance(array, np.ndarray)}
     check_arrays(fields)
     own = {name: array for name, array in whole.items() if isinstance(array, GlobalArray | np.ndarray)}
-    described[DESCRIPTIONS] = describe(outputs_of(own, rows))
+    described[contents.DESCRIPTIONS] = contents.described(contents.outputs_of(own, rows))
     with reserve(path, team=team):
         target = _write(Path(path).absolute(), fields, step, described, team)
         with failing_together(team):
@@ -177,8 +176,8 @@ def load(
         team: the ranks of the arrays.
 
     Returns:
-        The checkpoint, with its step and state, and `rows` for the arrays that are ndarrays: where as many ranks load as
-        have saved, each gets its own; else all are divided as evenly as possible, in their order.
+        The checkpoint, with its step and state, and `rows` for the arrays that are ndarrays: where as many ranks load
+        as have saved, each gets its own; else all are divided as evenly as possible, in their order.
 
     Raises:
         UsageError: no checkpoint exists, or it does not fit: another shape, type or setting.
@@ -193,14 +192,15 @@ def load(
             warnings.warn(f"{reason}: continuing from {found.path.name}", stacklevel=2)
     same = {"arrays": labels_of(fields), "rows": sorted(rows), "convert": convert}
     with failing_together(team, "restarts", same), Dataset(found.path) as data:
-        reader = BPReader(data)
+        reader = bp_files.Reader(found.path)
         for name, given in rows.items():
-            _check_rows(reader, name, given, convert)
+            _check_rows(reader.stored.get(name), data, name, given)
+            _check_type(data, name, reader.stored[name].dtype, given.dtype, convert)
         for name, array in fields.items():
             _check_fit(data, name, array, convert)
         for name, array in fields.items():
             _fill(data, name, array, team.rank)
-        own = {name: read_rows(reader, name, team).astype(given.dtype, copy=False) for name, given in rows.items()}
+        own = {name: contents.read_rows(reader, name, team).astype(rows[name].dtype, copy=False) for name in rows}
     return replace(found, rows=own)
 
 
@@ -379,26 +379,21 @@ def _check_fit(data: Dataset, name: str, array: Distributed, convert: bool) -> N
     stored = data.variable(name)
     if stored.shape != shape_of(array):
         raise UsageError(f"{name!r} has shape {stored.shape} in {data.path.name}, and {shape_of(array)} in this run")
-    if stored.dtype != array.dtype and not convert:
-        raise _other_type(name, stored.dtype, array.dtype, data.path)
+    _check_type(data, name, stored.dtype, array.dtype, convert)
 
 
-def _check_rows(reader: BPReader, name: str, given: npt.NDArray[Any], convert: bool) -> None:
-    stored = reader.stored.get(name)
-    if stored is None or not stored.rows_of_ranks:
-        has = [other for other, found in reader.stored.items() if found.rows_of_ranks]
-        raise UsageError(f"{name!r} is no array of rows in {reader.path.name}{did_you_mean(name, has)}")
-    if stored.shape[1:] != given.shape[1:]:
-        raise UsageError(f"{name!r} has rows of shape {stored.shape[1:]}, and {given.shape[1:]} in this run")
-    if stored.dtype != given.dtype and not convert:
-        raise _other_type(name, stored.dtype, given.dtype, reader.path)
+def _check_rows(stored: contents.Stored | None, data: Dataset, name: str, given: npt.NDArray[Any]) -> None:
+    if stored is None or not stored.rows_of_ranks or stored.shape[1:] != given.shape[1:]:
+        there = f"rows of shape {stored.shape[1:]}" if stored and stored.rows_of_ranks else "no rows of ranks"
+        raise UsageError(f"{name!r} has {there} in {data.path.name}, and rows of shape {given.shape[1:]} in this run")
 
 
-def _other_type(name: str, stored: np.dtype[Any], ours: np.dtype[Any], path: Path) -> UsageError:
-    return UsageError(
-        f"{name!r} has type {stored} in {path.name}, and {ours} in this run: "
-        "use the same precision, or allow the conversion"
-    )
+def _check_type(data: Dataset, name: str, stored: np.dtype[Any], ours: np.dtype[Any], convert: bool) -> None:
+    if stored != ours and not convert:
+        raise UsageError(
+            f"{name!r} has type {stored} in {data.path.name}, and {ours} in this run: "
+            "use the same precision, or allow the conversion"
+        )
 
 
 def _fill(data: Dataset, name: str, array: Distributed, rank: int) -> None:

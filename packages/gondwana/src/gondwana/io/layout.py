@@ -10,7 +10,6 @@ values are bytes.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -22,7 +21,6 @@ from gondwana.arrays.array import Array
 from gondwana.arrays.create import empty
 from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.divided import Divided
-from gondwana.arrays.global_array import GlobalArray
 from gondwana.domains.rect import RectDomain
 from gondwana.errors import UsageError
 from gondwana.io.adios import check_type
@@ -133,7 +131,7 @@ class Field:
             owned.copy_from(records)
 
     def _of(self, records: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        part = functools.reduce(lambda part, name: part[name], self.names, records)
+        part = field_of(records, self.names)
         return part.view(self.dtype) if part.dtype == bool else part
 
     def _with_items(self, cells: RectDomain) -> RectDomain:
@@ -149,22 +147,39 @@ def fields_of(arrays: Arrays) -> Arrays:
         UsageError: these are no arrays over ranks, or a field has the name of another array.
     """
     check_global(arrays)
-    found = [pair for name, array in arrays.items() for pair in _fields(array, array.dtype, name)]
+    items = [(array, *leaf) for name, array in arrays.items() for leaf in leaves(name, array.dtype)]
+    found = [(name, _field(array, path, dtype)) for array, name, path, dtype in items]
     if len(dict(found)) < len(found):
         raise UsageError(f"a field of a record has the name of another array: {', '.join(name for name, _ in found)}")
     return dict(found)
 
 
-def _fields(
-    array: Distributed, dtype: np.dtype[Any], name: str, path: tuple[str, ...] = ()
-) -> Iterator[tuple[str, Distributed]]:
-    if dtype.names is not None:
-        places: Any = dtype.fields
-        for field in dtype.names:
-            yield from _fields(array, places[field][0], f"{name}.{field}", (*path, field))
-    else:
-        kind = np.dtype(np.uint8) if dtype.base == bool else dtype.base
-        yield name, Field(array, path, kind, dtype.shape) if path or kind != dtype else array
+def leaves(name: str, dtype: np.dtype[Any]) -> Iterator[tuple[str, tuple[str, ...], np.dtype[Any]]]:
+    """Return the fields of records, those of inner records, too, for formats that have no records. Local.
+
+    Args:
+        name: name of the array.
+        dtype: type of an element.
+
+    Returns:
+        Names such as `stars.place.x`, names of the fields from the outermost one, and dtypes, of several items perhaps.
+        An array that has no records is the only one.
+    """
+    if dtype.names is None:
+        yield name, (), dtype
+    for field in dtype.names or ():
+        for inner, path, found in leaves(f"{name}.{field}", dtype[field]):
+            yield inner, (field, *path), found
+
+
+def field_of(records: npt.NDArray[Any], path: Sequence[str]) -> npt.NDArray[Any]:
+    """Return a field of records by the names from the outermost one: the same memory. Local."""
+    return field_of(records[path[0]], path[1:]) if path else records
+
+
+def _field(array: Distributed, path: tuple[str, ...], dtype: np.dtype[Any]) -> Distributed:
+    kind = np.dtype(np.uint8) if dtype.base.kind == "b" else dtype.base
+    return Field(array, path, kind, dtype.shape) if path or kind != dtype else array
 
 
 def _on_disk(array: Distributed, per_axis: Sequence[int]) -> tuple[int, ...]:
@@ -271,7 +286,8 @@ def divide_rows(arrays: Mapping[str, Any], team: Team) -> tuple[dict[str, Any], 
     """
     _check_names(arrays)
     rows = {name: arrays[name] for name in sorted(arrays) if isinstance(arrays[name], np.ndarray)}
-    with failing_together(team, "rows of ranks", same := {"names": list(rows)}):
+    same: dict[str, object] = {"names": list(rows)}
+    with failing_together(team, "rows of ranks", same):
         for name, own in rows.items():
             if not own.ndim:
                 raise UsageError(f"{name!r} is a single number: give numbers as attributes, and here rows of this rank")
@@ -288,7 +304,7 @@ def divide_rows(arrays: Mapping[str, Any], team: Team) -> tuple[dict[str, Any], 
     return found, of_ranks
 
 
-def labels_of(arrays: Arrays | Mapping[str, Divided]) -> list[str]:
+def labels_of(arrays: Mapping[str, Distributed | Divided]) -> list[str]:
     """Return descriptions of arrays, sorted by name: the same on all ranks. Local."""
     return [f"{name}: {_label(array)}" for name, array in sorted(arrays.items())]
 

@@ -198,7 +198,9 @@ def publish(draft: Path, target: Path) -> None:
     """
     if target.is_dir() and not target.is_symlink():
         replaced = target.with_name(f"{target.stem}.old{target.suffix}{UNFINISHED}")
-        if _exchange(draft, target):
+        here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+        rename = getattr(ctypes.CDLL(None), "renameat2", None)
+        if rename and not rename(here, os.fsencode(draft), here, os.fsencode(target), exchange):
             draft.rename(replaced)
         else:
             target.rename(replaced)
@@ -206,14 +208,6 @@ def publish(draft: Path, target: Path) -> None:
         remove(replaced)
     else:
         draft.replace(target)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Let two names change their places; False if the system cannot."""
-    here, flag = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
-    with contextlib.suppress(AttributeError):
-        return ctypes.CDLL(None).renameat2(here, os.fsencode(one), here, os.fsencode(other), flag) == 0
-    return False
 
 
 def remove(path: Path) -> None:

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from gondwana.domains import RectDomain
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.io.checkpoint import checkpoints, name_of
 from gondwana.io.dataset import did_you_mean
-from gondwana.io.files.contents import Format, Reader, Stored, outputs_of, plain, read_rows
+from gondwana.io.files import contents
 from gondwana.io.layout import divide_rows, labels_of
 from gondwana.io.paths import UNFINISHED, DatasetError, StrPath, check_output, publish, remove
 from gondwana.io.reservation import reserve
@@ -27,6 +27,8 @@ from gondwana.memory.cuda_kind import synchronize
 from gondwana.runtime.tracing import traced
 from gondwana.teams import Team, world
 from gondwana.teams.team import failing_together
+
+Like: TypeAlias = GlobalArray | Layout | None
 
 _FORMATS = {".zarr": "zarr_files", ".h5": "hdf5_files", ".hdf5": "hdf5_files", ".nc": "hdf5_files", ".bp": "bp_files"}
 """Modules of the formats by the endings of the names."""
@@ -77,34 +79,29 @@ def save(
         448.0
     """
     form, target, kept = _format(path), Path(path).absolute(), {}
-    with failing_together(team, "files", same := {"path": target, "step": step}):
-        form.check()
+    same: dict[str, object] = {"path": target, "step": step}
+    with failing_together(team, "files", same):
         _check(arrays, team)
         same["arrays"] = labels_of({name: array for name, array in arrays.items() if isinstance(array, Divided)})
         if step is not None:
             target = name_of(target, step)
         if team.rank == 0:
-            kept = plain(attributes or {}) | ({} if step is None else {"step": int(step)})
-            size = sum(array.nbytes for array in arrays.values())
-            check_output(target, size, is_ours=form.is_one)
+            kept = contents.plain(attributes or {}) | ({} if step is None else {"step": int(step)})
+            check_output(target, sum(array.nbytes for array in arrays.values()), is_ours=form.is_one)
+    kept, draft = team.bcast(kept), target.with_name(target.name + UNFINISHED)
     with reserve(target, team=team):
         whole, rows = divide_rows(arrays, team)
-        outputs = outputs_of(whole, rows)
-        if any(isinstance(array, Divided) and not array._array.in_host_memory for array in whole.values()):
+        if not all(array._array.in_host_memory for array in whole.values() if isinstance(array, Divided)):
             synchronize()
-        draft = target.with_name(target.name + UNFINISHED)
-        with _written(draft, team):
-            if team.rank == 0 and draft.exists():  # by a job that was killed
-                remove(draft)
-        kept = team.bcast(kept)
+            team.barrier()
         try:
-            with _told(target):
-                form.write(draft, outputs, kept, team)
+            with _in_one_line(f"cannot write {target}"):
+                form.write(draft, contents.outputs_of(whole, rows), kept, team)
         except Exception:
             if team.rank == 0 and draft.exists():
                 remove(draft)
             raise
-        with _written(target, team):
+        with failing_together(team), _in_one_line(f"cannot write {target}"):
             if team.rank == 0:
                 publish(draft, target)
     return target
@@ -126,7 +123,7 @@ class Contents(dict[str, Any]):
 def load(
     path: StrPath,
     /,
-    like: GlobalArray | Layout | Mapping[str, GlobalArray | Layout | None] | None = None,
+    like: Like | Mapping[str, Like] = None,
     *,
     step: int | None = None,
     team: Team = world,
@@ -144,9 +141,9 @@ def load(
         team: the ranks that share the arrays.
 
     Returns:
-        The arrays by name, with `attributes` and `path`. Rows of ranks come back to them as ndarrays where as many ranks
-        load as have saved; else they are divided as evenly as possible, in their order. An array without axes or without
-        elements is an ndarray, the same on all ranks.
+        The arrays by name, with `attributes` and `path`. Rows of ranks come back to them as ndarrays where as many
+        ranks load as have saved; else they are divided as evenly as possible, in their order. An array without axes or
+        without elements is an ndarray, the same on all ranks.
 
     Raises:
         UsageError: there is no such file or array, or it has another shape than `like`; raised by every rank.
@@ -164,31 +161,31 @@ def load(
     """
     form, target = _format(path), Path(path).absolute()
     with failing_together(team, "files", {"path": target, "step": step}):
-        form.check()
         if team.rank == 0:
             target = _found(form, target, step)
     target = team.bcast(target)
-    reader: Reader
-    with _written(target, team, "read"):
-        reader = form.open_file(target)
-    try:
+    same: dict[str, object] = {}
+    with failing_together(team, "files", same), _in_one_line(f"cannot read {target}"):
+        reader: contents.Reader = form.Reader(target)
         names = sorted(like if isinstance(like, Mapping) else reader.stored)
-        with failing_together(team, "files", same := {"names": names}):
-            layouts = {name: _layout(name, reader.stored, like, target) for name in names}
-            same["like"] = [repr(layout if isinstance(layout, Layout) else None) for layout in layouts.values()]
-        contents = Contents(target, reader.attributes)
-        for name in names:
-            contents[name] = _loaded(reader, target, name, layouts[name], team)
-    finally:
-        reader.close()
-    return contents
+        likes = {name: _like(name, reader, like, target) for name in names}
+        same["like"] = [(name, getattr(given, "layout", given)) for name, given in likes.items()]
+    found = Contents(target, reader.attributes)
+    with _in_one_line(f"cannot read {target}"):
+        for name, given in likes.items():
+            found[name] = _loaded(reader, name, given, team)
+    reader.close()
+    return found
 
 
-def _format(path: StrPath) -> Format:
+def _format(path: StrPath) -> Any:
+    """The module of the format that a name says, whose library is there."""
     ending = Path(path).suffix
     if ending not in _FORMATS:
         raise UsageError(f"'{path}' does not say a format: end the name in {', '.join(_FORMATS)}")
-    return cast(Format, importlib.import_module(f"gondwana.io.files.{_FORMATS[ending]}"))
+    form = importlib.import_module(f"gondwana.io.files.{_FORMATS[ending]}")
+    contents.imported(form.LIBRARY)
+    return form
 
 
 def _check(arrays: Mapping[str, Any], team: Team) -> None:
@@ -198,80 +195,66 @@ def _check(arrays: Mapping[str, Any], team: Team) -> None:
         if not name.isidentifier():
             raise UsageError(f"an array is named {name!r}: give a name as Python's variables have")
         if not isinstance(array, Divided | np.ndarray):
-            raise UsageError(
-                f"{name!r} is {array!r}: give a global array, a view of one, or an ndarray of this rank; numbers and "
-                "texts are attributes"
-            )
+            advice = "a global array, a view of one, or an ndarray of this rank; numbers and texts are attributes"
+            raise UsageError(f"{name!r} is {array!r}: give {advice}")
         if isinstance(array, Divided) and array.team is not team:
             raise UsageError(f"{name!r} is an array of {array.team.name}: give team= the team of all arrays")
 
 
 @contextmanager
-def _told(path: Path, action: str = "write") -> Iterator[None]:
-    """Make errors of libraries and of the system one line."""
+def _in_one_line(what: str) -> Iterator[None]:
+    """Make errors of libraries and of the system ours."""
     try:
         yield
-    except GondwanaError:
-        raise
     except (OSError, ValueError, KeyError, RuntimeError) as problem:
-        raise DatasetError(f"cannot {action} {path}: {problem}") from problem
+        raise problem if isinstance(problem, GondwanaError) else DatasetError(f"{what}: {problem}") from problem
 
 
-@contextmanager
-def _written(path: Path, team: Team, action: str = "write") -> Iterator[None]:
-    """Raise the error of one rank on all. Collective over team, at the end of the block."""
-    with failing_together(team), _told(path, action):
-        yield
-
-
-def _found(form: Format, path: Path, step: int | None) -> Path:
+def _found(form: Any, path: Path, step: int | None) -> Path:
     """The file to load."""
-    if step is not None:
-        path = name_of(path, step)
-    candidates = [path, *(checkpoints(path) if step is None else ())]
+    candidates = [path, *checkpoints(path)] if step is None else [name_of(path, step)]
     for candidate in candidates:
         if form.is_one(candidate):
             return candidate
-    if path.exists():
+    if candidates[0].exists():
         raise UsageError(f"{path} is no {path.suffix} file: gw.load takes the format from the end of the name")
-    raise UsageError(f"there is no file {path}" + ("" if step is not None else f", nor {name_of(path, 700).name} or so"))
+    other = f", nor one like {name_of(path, 700).name}" if step is None else ""
+    raise UsageError(f"there is no file {candidates[0]}{other}")
 
 
-def _layout(name: str, stored: Mapping[str, Stored], like: Any, path: Path) -> GlobalArray | Layout | None:
+def _like(name: str, reader: contents.Reader, like: Any, path: Path) -> Like:
     """What gives the division of an array; None: nothing."""
-    if name not in stored:
-        raise UsageError(f"{path} has no array {name!r}{did_you_mean(name, stored)}")
-    given = like[name] if isinstance(like, Mapping) else like
+    if name not in reader.stored:
+        raise UsageError(f"{path} has no array {name!r}{did_you_mean(name, reader.stored)}")
+    given: Any = like[name] if isinstance(like, Mapping) else like
+    stored = reader.stored[name]
     if not isinstance(given, GlobalArray | Layout | None):
         raise UsageError(f"like={given!r}: give a global array or a gw.Layout, or these by the names of the arrays")
-    layout = given.layout if isinstance(given, GlobalArray) else given
-    if layout is None or layout.domain.shape == stored[name].shape and not stored[name].rows_of_ranks:
-        return given
+    if given is None or (given.domain.shape == stored.shape and not stored.rows_of_ranks):
+        fits: Like = given
+        return fits
     if isinstance(like, Mapping):
-        kind = "rows of ranks" if stored[name].rows_of_ranks else "shape"
-        raise UsageError(f"{name!r} has {kind} {stored[name].shape} in {path}, and like has {layout.domain.shape}")
+        kind = "rows of ranks, of shape" if stored.rows_of_ranks else "shape"
+        raise UsageError(f"{name!r} has {kind} {stored.shape} in {path}, and like has {given.domain.shape}")
     return None
 
 
-def _loaded(reader: Reader, path: Path, name: str, like: GlobalArray | Layout | None, team: Team) -> Any:
+def _loaded(reader: contents.Reader, name: str, like: Like, team: Team) -> Any:
     """Read an array. Collective over team."""
-    stored, shape = reader.stored[name], reader.stored[name].shape
-    if not shape or 0 in shape or stored.rows_of_ranks:
-        with _written(path, team, "read"):
-            rows = read_rows(reader, name, team)
-        return rows
-    if isinstance(like, GlobalArray):
-        array = empty_like(like, stored.dtype)
-    else:
-        box = RectDomain(stored.origin, [lo + n for lo, n in zip(stored.origin, shape, strict=True)])
-        array = empty(like, stored.dtype, team=team) if like else empty(box, stored.dtype, order=stored.order, team=team)
-    part = array.part(team.rank)
-    with _written(path, team, "read"):
-        if not part.is_empty:
+    stored = reader.stored[name]
+    if 0 in stored.shape or not stored.shape or stored.rows_of_ranks:
+        with failing_together(team):
+            rows = contents.read_rows(reader, name, team)
+        return rows  # noqa: RET504 — not inside of the block, whose end may raise
+    if like is None:
+        box = RectDomain.from_shape(stored.shape).translate(stored.origin or (0,) * len(stored.shape))
+        like = Layout.divide(box, team.size, order=stored.order)
+    array = empty(like, stored.dtype, team=team) if isinstance(like, Layout) else empty_like(like, stored.dtype)
+    with failing_together(team):
+        if not (part := array.part(team.rank)).is_empty:
             own = array.end(team.rank, part)
             target = own if isinstance(own, Array) else Array.empty(own.domain, array.dtype)
             reader.read(name, slices_of(part), target.numpy())
             if target is not own:
                 own.copy_from(target)
     return array
-
