@@ -31,6 +31,7 @@ from gondwana.io.layout import (
     Distributed,
     block_of,
     check_arrays,
+    check_names,
     divide_rows,
     fields_of,
     labels_of,
@@ -184,6 +185,7 @@ def load(
         DatasetError: the checkpoint cannot be read.
     """
     ours = json.loads(_as_json("settings", settings or {}))  # as the checkpoint's went through JSON
+    check_names(arrays)
     rows = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
     fields = fields_of({name: array for name, array in arrays.items() if not isinstance(array, np.ndarray)})
     found = _find(path, ours, team)

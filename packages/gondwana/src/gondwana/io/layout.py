@@ -254,7 +254,7 @@ def set_cells(array: Distributed, cells: npt.NDArray[Any]) -> None:
 
 def check_global(arrays: Arrays) -> None:
     """Raise UsageError unless these are arrays over ranks, by name. Local."""
-    _check_names(arrays)
+    check_names(arrays)
     for name, array in arrays.items():
         if not hasattr(type(array), "owned_of"):
             raise UsageError(
@@ -263,7 +263,8 @@ def check_global(arrays: Arrays) -> None:
             )
 
 
-def _check_names(arrays: Any) -> None:
+def check_names(arrays: Any) -> None:
+    """Raise UsageError unless these are arrays, or others, by name. Local."""
     if not isinstance(arrays, Mapping):
         raise UsageError(f"arrays = {type(arrays).__name__}: give the arrays by name, as in {{'U': U}}")
     for name in arrays:
@@ -284,7 +285,7 @@ def divide_rows(arrays: Mapping[str, Any], team: Team) -> tuple[dict[str, Any], 
     Raises:
         UsageError: an array has no rows, or the ranks have different ones but for their number.
     """
-    _check_names(arrays)
+    check_names(arrays)
     rows = {name: arrays[name] for name in sorted(arrays) if isinstance(arrays[name], np.ndarray)}
     same: dict[str, object] = {"names": list(rows)}
     with failing_together(team, "rows of ranks", same):
