@@ -56,6 +56,8 @@ ROOMS = (
 HOMES = {
     "mpi4py": ("gondwana/teams",),
     "adios2": ("gondwana/io/adios.py",),
+    "h5py": ("gondwana/io/files/hdf5_files.py",),
+    "zarr": ("gondwana/io/files/zarr_files.py",),
     "cuda": ("gondwana/gpu/bindings.py", "gondwana_bench/gpu/nvrtc.py"),
 }
 MODULES = sorted(SOURCE.rglob("*.py"))

@@ -15,6 +15,8 @@ from gondwana.errors import GondwanaError, UsageError
 from gondwana.io import checkpoint
 from gondwana.io.files import contents, zarr_files
 from gondwana.io.paths import DatasetError
+from gondwana.results import code_lines
+from support import jobs
 
 pytest.importorskip("adios2")
 h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
@@ -253,4 +255,20 @@ def test_large_arrays_are_gathered_in_slabs(world: gw.Team, tmp_path: Path, monk
     with h5py.File(tmp_path / "s.h5") as file:
         assert same(file["T"][:], data)
     assert same(zarr.open_group(tmp_path / "s.zarr", mode="r")["T"][:], data)
+    world.barrier()
+
+
+@on_ranks
+@on_nodes
+def test_the_example(
+    world: gw.Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = (jobs.ROOT / "examples" / "own_files.py").read_text(encoding="utf-8")
+    assert len(code_lines(source)) <= 11  # three are imports
+    monkeypatch.chdir(tmp_path)
+    exec(compile(source, "own_files.py", "exec"), {"__name__": "__main__"})
+    rows = sum(10 * rank + 5 for rank in range(world.size))
+    mean = np.fromfunction(lambda x, y: np.cos(x) + y, (96, 64)).mean()
+    expected = f"{dict(x=96, y=64, particles_row=rows)} 0.1 {mean:.3f} {1.5 * rows}\n" if world.rank == 0 else ""
+    assert capsys.readouterr().out == expected
     world.barrier()
