@@ -15,4 +15,4 @@ state = gw.load("run.zarr", like=T)  # the last step, divided as T is; `particle
 T, particles = state["T"], state["particles"]
 if gw.world.rank == 0:
     data = xarray.open_zarr(path)
-    print(dict(data.sizes), data.attrs["k"], round(float(data["T"].mean()), 3), float(data["particles.x"].sum()))
+    print(data.attrs["k"], round(float(data["T"].mean()), 3), float(data["particles.x"].sum()))

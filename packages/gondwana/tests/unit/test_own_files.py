@@ -36,7 +36,7 @@ import dask.array, h5py, numpy as np, xarray, zarr
 found = {}
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # xarray tells that our engine cannot be loaded
-    for name, options in (("a.h5", {"engine": "h5netcdf"}), ("a.nc", {}), ("a.zarr", {})):
+    for name, options in (("a.h5", {"engine": "h5netcdf"}), ("a.nc", {"engine": "h5netcdf"}), ("a.zarr", {})):
         with xarray.open_dataset(sys.argv[1] + "/" + name, **options) as data:
             found[name] = [data["T"].dims, data["T"].values.tolist(), data["mask"].values.tolist(), data.attrs["k"],
                            str(data["mask"].dtype), data["z"].values.imag.tolist()]
