@@ -14,6 +14,7 @@ from gondwana.errors import GondwanaError, UsageError
 from gondwana.runtime.files import lock_now
 
 StrPath = str | os.PathLike[str]
+Test = Callable[[Path], bool]
 
 #: A writer that was killed may still finish its last step in the background; a restart waits that long for it.
 PATIENCE_S = 10.0
@@ -50,9 +51,7 @@ def size_of(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def check_output(
-    path: StrPath, bytes_needed: int = 0, *, replace: bool = True, is_ours: Callable[[Path], bool] = is_dataset
-) -> None:
+def check_output(path: StrPath, bytes_needed: int = 0, *, replace: bool = True, is_ours: Test = is_dataset) -> None:
     """Raise UsageError unless a dataset of this size can be written. Local; nothing is created.
 
     Args:

@@ -78,9 +78,10 @@ def save(
         >>> gw.load(path)["T"].sum()
         448.0
     """
-    form, target, kept = _format(path), Path(path).absolute(), {}
+    target, kept = Path(path).absolute(), {}
     same: dict[str, object] = {"path": target, "step": step}
     with failing_together(team, "files", same):
+        form = _format(target)
         _check(arrays, team)
         same["arrays"] = labels_of({name: array for name, array in arrays.items() if isinstance(array, Divided)})
         if step is not None:
@@ -121,12 +122,7 @@ class Contents(dict[str, Any]):
 
 @traced("io", "load arrays")
 def load(
-    path: StrPath,
-    /,
-    like: Like | Mapping[str, Like] = None,
-    *,
-    step: int | None = None,
-    team: Team = world,
+    path: StrPath, /, like: Like | Mapping[str, Like] = None, *, step: int | None = None, team: Team = world
 ) -> Contents:
     """Return the arrays of a file, saved by any number of ranks or by another program. Collective over team. Blocking.
 
@@ -159,8 +155,9 @@ def load(
         >>> sorted(found), found["T"].ghost, found.attributes["author"]
         (['T'], (1, 1), 'me')
     """
-    form, target = _format(path), Path(path).absolute()
+    target = Path(path).absolute()
     with failing_together(team, "files", {"path": target, "step": step}):
+        form = _format(target)
         if team.rank == 0:
             target = _found(form, target, step)
     target = team.bcast(target)
@@ -168,7 +165,7 @@ def load(
     with failing_together(team, "files", same), _in_one_line(f"cannot read {target}"):
         reader: contents.Reader = form.Reader(target)
         names = sorted(like if isinstance(like, Mapping) else reader.stored)
-        likes = {name: _like(name, reader, like, target) for name in names}
+        likes = {name: _like(name, reader, like, target, team) for name in names}
         same["like"] = [(name, getattr(given, "layout", given)) for name, given in likes.items()]
     found = Contents(target, reader.attributes)
     with _in_one_line(f"cannot read {target}"):
@@ -194,11 +191,11 @@ def _check(arrays: Mapping[str, Any], team: Team) -> None:
     for name, array in arrays.items():
         if not name.isidentifier():
             raise UsageError(f"an array is named {name!r}: give a name as Python's variables have")
-        if not isinstance(array, Divided | np.ndarray):
-            advice = "a global array, a view of one, or an ndarray of this rank; numbers and texts are attributes"
-            raise UsageError(f"{name!r} is {array!r}: give {advice}")
-        if isinstance(array, Divided) and array.team is not team:
-            raise UsageError(f"{name!r} is an array of {array.team.name}: give team= the team of all arrays")
+        if not isinstance(array, Divided | np.ndarray) or getattr(array, "team", team) is not team:
+            advice = (
+                "of the ranks of team=, a view of one, or an ndarray of this rank; numbers and texts are attributes"
+            )
+            raise UsageError(f"{name!r} is {array!r}: give a global array {advice}")
 
 
 @contextmanager
@@ -213,26 +210,23 @@ def _in_one_line(what: str) -> Iterator[None]:
 def _found(form: Any, path: Path, step: int | None) -> Path:
     """The file to load."""
     candidates = [path, *checkpoints(path)] if step is None else [name_of(path, step)]
-    for candidate in candidates:
-        if form.is_one(candidate):
-            return candidate
-    if candidates[0].exists():
-        raise UsageError(f"{path} is no {path.suffix} file: gw.load takes the format from the end of the name")
-    other = f", nor one like {name_of(path, 700).name}" if step is None else ""
-    raise UsageError(f"there is no file {candidates[0]}{other}")
+    found: Path | None = next(filter(form.is_one, candidates), None)
+    if found is None:
+        there = "; what has this name is something else" if candidates[0].exists() else ""
+        other = f", nor one like {name_of(path, 700).name}" if step is None and not there else ""
+        raise UsageError(f"there is no {path.suffix} file {candidates[0]}{other}{there}")
+    return found
 
 
-def _like(name: str, reader: contents.Reader, like: Any, path: Path) -> Like:
+def _like(name: str, reader: contents.Reader, like: Any, path: Path, team: Team) -> Any:
     """What gives the division of an array; None: nothing."""
     if name not in reader.stored:
         raise UsageError(f"{path} has no array {name!r}{did_you_mean(name, reader.stored)}")
-    given: Any = like[name] if isinstance(like, Mapping) else like
-    stored = reader.stored[name]
-    if not isinstance(given, GlobalArray | Layout | None):
-        raise UsageError(f"like={given!r}: give a global array or a gw.Layout, or these by the names of the arrays")
+    given, stored = like[name] if isinstance(like, Mapping) else like, reader.stored[name]
+    if not isinstance(given, GlobalArray | Layout | None) or getattr(given, "team", team) is not team:
+        raise UsageError(f"like={given!r}: give a global array of the ranks of team=, a gw.Layout, or these by name")
     if given is None or (given.domain.shape == stored.shape and not stored.rows_of_ranks):
-        fits: Like = given
-        return fits
+        return given
     if isinstance(like, Mapping):
         kind = "rows of ranks, of shape" if stored.rows_of_ranks else "shape"
         raise UsageError(f"{name!r} has {kind} {stored.shape} in {path}, and like has {given.domain.shape}")
