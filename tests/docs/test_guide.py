@@ -29,6 +29,7 @@ PAGES = (
     "kernels.md",
     "masks.md",
     "output.md",
+    "own-files.md",
     "particles.md",
     "pairwise-clustering.md",
     "pools.md",

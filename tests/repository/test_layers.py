@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = {
     # Which of the others a package imports, and how many lines of code it may have; the goals are 33,000, 8,200, 9,500
     # and 2,900. Of the lines of the library 2,500 are the verbs for own problems: arithmetic, walls, particles, cells.
-    "gondwana": ((), 41_010),
+    "gondwana": ((), 41_520),
     "gondwana-apps": (("gondwana",), 8_950),
     "gondwana-bench": (("gondwana", "gondwana_apps"), 9_890),
     "gondwana-emulator": (("gondwana",), 2_863),
@@ -57,6 +57,8 @@ ROOMS = (
 HOMES = {
     "mpi4py": ("gondwana/teams",),
     "adios2": ("gondwana/io/adios.py",),
+    "h5py": ("gondwana/io/files/hdf5_files.py",),
+    "zarr": ("gondwana/io/files/zarr_files.py",),
     "cuda": ("gondwana/gpu/bindings.py", "gondwana_bench/gpu/nvrtc.py"),
 }
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -168,7 +170,7 @@ def test_the_budget_of_code_lines_is_kept(package: str) -> None:
 
 
 def test_the_library_has_few_files() -> None:
-    assert len(MODULES) <= 357
+    assert len(MODULES) <= 363
 
 
 @pytest.mark.parametrize("package", sorted(PACKAGES))

@@ -76,6 +76,7 @@ if _TYPE_CHECKING:
     from gondwana.domains.rect import RectDomain as RectDomain
     from gondwana.futures import Future as Future, Promise as Promise, when_all as when_all
     from gondwana.gpu.device import Device as Device, Event as Event, device_count as device_count
+    from gondwana.io.files.save_and_load import load as load, save as save
     from gondwana.kernels.foreach_kernels import foreach as foreach
     from gondwana.kernels.fusion import fused as fused
     from gondwana.kernels.inspection.inspection import Inspection as Inspection, inspect as inspect
@@ -205,6 +206,7 @@ __getattr__, __dir__ = _later.later(
         "gondwana.domains.rect": "RectDomain",
         "gondwana.futures": "Future Promise when_all",
         "gondwana.gpu.device": "Device Event device_count",
+        "gondwana.io.files.save_and_load": "load save",
         "gondwana.kernels.foreach_kernels": "foreach",
         "gondwana.kernels.fusion": "fused",
         "gondwana.kernels.inspection.inspection": "Inspection inspect",

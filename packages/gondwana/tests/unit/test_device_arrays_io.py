@@ -74,3 +74,14 @@ def test_steps_of_either_are_the_same(tmp_path: Path, order: str, background: bo
     with Dataset(tmp_path / "s.bp") as data:
         for step in range(5):
             assert data.read("there", step).tobytes() == data.read("here", step).tobytes()
+
+
+@pytest.mark.parametrize("ending", [".h5", ".zarr", ".bp"])
+def test_files_of_ones_own(tmp_path: Path, ending: str) -> None:
+    pytest.importorskip("h5py" if ending == ".h5" else "zarr")
+    device, host = pair("f8", "F")
+    saved = gw.save(tmp_path / f"a{ending}", T=device, part=device[1:5, 2, ...])
+    found = gw.load(saved, like={"T": device, "part": None})
+    assert not found["T"].in_host_memory
+    assert np.array_equal(found["T"].to_numpy(), host.to_numpy())
+    assert np.array_equal(found["part"].to_numpy(), host.to_numpy()[1:5, 2])

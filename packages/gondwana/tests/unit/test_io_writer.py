@@ -325,10 +325,11 @@ def test_what_is_no_global_array_is_named(tmp_path):
     ):
         with pytest.raises(UsageError, match=message):
             StepWriter(tmp_path / "a.bp", arrays)
-        with pytest.raises(UsageError, match=message):
-            checkpoint.save(tmp_path / "ckpt.bp", arrays, step=1)
-        with pytest.raises(UsageError, match=message):
-            checkpoint.load(tmp_path / "ckpt.bp", arrays)
+        if message is not numpy_array:  # for checkpoints rows of this rank
+            with pytest.raises(UsageError, match=message):
+                checkpoint.save(tmp_path / "ckpt.bp", arrays, step=1)
+            with pytest.raises(UsageError, match=message):
+                checkpoint.load(tmp_path / "ckpt.bp", arrays)
         with StepWriter(tmp_path / "b.bp", {"U": whole()}) as out, pytest.raises(UsageError, match=message):
             out.write(1, arrays)
     assert not (tmp_path / "a.bp").exists()

@@ -14,33 +14,36 @@ import re
 import shutil
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from gondwana.arrays.global_array import GlobalArray
 from gondwana.errors import UsageError
 from gondwana.io import checksums
 from gondwana.io.dataset import Dataset
+from gondwana.io.files import bp_files, contents
 from gondwana.io.layout import (
     Arrays,
     Distributed,
     block_of,
     check_arrays,
+    check_names,
+    divide_rows,
     fields_of,
     labels_of,
     set_cells,
     shape_of,
 )
-from gondwana.io.paths import DatasetError, StrPath, check_output, remove
+from gondwana.io.paths import UNFINISHED, DatasetError, StrPath, check_output, publish, remove
 from gondwana.io.reservation import reserve as reserve
 from gondwana.io.writer import StepWriter
 from gondwana.runtime.tracing import traced
 from gondwana.teams import Team, world
 from gondwana.teams.team import failing_together
-
-_UNFINISHED = ".unfinished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Checkpoint:
         state: the values that were saved besides the arrays.
         settings: the settings that a continuation must share.
         skipped: later checkpoints that were passed over, each with its reason.
+        rows: the rows of this rank, by the names of the arrays that were given to `load` as ndarrays.
     """
 
     path: Path
@@ -60,12 +64,13 @@ class Checkpoint:
     state: Mapping[str, Any]
     settings: Mapping[str, Any]
     skipped: tuple[str, ...] = field(default=())
+    rows: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
 
 @traced("io", "save a checkpoint")
 def save(
     path: StrPath,
-    arrays: Arrays,
+    arrays: Mapping[str, Distributed | npt.NDArray[Any]],
     *,
     step: int,
     state: Mapping[str, Any] | None = None,
@@ -77,7 +82,8 @@ def save(
 
     Args:
         path: the common name of the checkpoints, for example ``ckpt.bp``; the step goes into the name.
-        arrays: the whole state, by name; ghosts are not saved. The same on all ranks, in any order.
+        arrays: the whole state, by name; ghosts are not saved. The same on all ranks, in any order. An ndarray has the
+            rows of this rank, such as its particles, as many as it likes.
         step: the number of the step just done; the same on all ranks.
         state: further values to restore, of types that JSON has. Those of rank 0 are saved, as are its settings.
         settings: values that a continuation must have in common with this run, of types that JSON has; see ``load``.
@@ -103,15 +109,18 @@ def save(
     """
     if keep < 1:
         raise UsageError(f"keep={keep}: give 1 or more, since at least one checkpoint must stay")
-    if not isinstance(step, int | np.integer) or not 0 <= step < 2**31:
-        raise UsageError(f"step = {step!r}: give a whole number from 0 to {2**31 - 1}")
+    name_of(Path(path), step)
     described = {
         "checkpoint_state": _as_json("state", state or {}),
         "checkpoint_settings": _as_json("settings", settings or {}),
     }
-    check_arrays(arrays)
+    whole, rows = divide_rows(arrays, team)
+    fields = {name: array for name, array in whole.items() if not isinstance(array, np.ndarray)}
+    check_arrays(fields)
+    own = {name: array for name, array in whole.items() if isinstance(array, GlobalArray | np.ndarray)}
+    described[contents.DESCRIPTIONS] = contents.described(contents.outputs_of(own, rows))
     with reserve(path, team=team):
-        target = _write(Path(path).absolute(), arrays, step, described, team)
+        target = _write(Path(path).absolute(), fields, step, described, team)
         with failing_together(team):
             try:
                 for old in checkpoints(path)[keep:] if team.rank == 0 else ():
@@ -123,8 +132,8 @@ def save(
 
 def _write(common: Path, arrays: Arrays, step: int, attributes: Mapping[str, str], team: Team) -> Path:
     """Write a checkpoint and return its path. Collective over team."""
-    target = _name(common, step)
-    unfinished = target.with_name(target.name + _UNFINISHED)
+    target = name_of(common, step)
+    unfinished = target.with_name(target.name + UNFINISHED)
     with failing_together(team):
         if team.rank == 0:
             _sweep(common)
@@ -149,7 +158,7 @@ def _write(common: Path, arrays: Arrays, step: int, attributes: Mapping[str, str
 @traced("io", "load a checkpoint")
 def load(
     path: StrPath,
-    arrays: Arrays,
+    arrays: Mapping[str, Distributed | npt.NDArray[Any]],
     *,
     settings: Mapping[str, Any] | None = None,
     convert: bool = False,
@@ -161,31 +170,40 @@ def load(
 
     Args:
         path: the common name given to ``save``, or the name of one checkpoint.
-        arrays: the arrays to fill, by the names given to ``save``. The same on all ranks, in any order.
+        arrays: the arrays to fill, by the names given to ``save``. The same on all ranks, in any order. For rows of
+            ranks an ndarray of their dtype, of any length; it is not filled.
         settings: settings of this run; those that the checkpoint has too must be equal. Those of rank 0 are compared.
         convert: whether to allow arrays of another element type, and convert.
         team: the ranks of the arrays.
 
     Returns:
-        The checkpoint, with its step and state.
+        The checkpoint, with its step and state, and `rows` for the arrays that are ndarrays: where as many ranks load
+        as have saved, each gets its own; else all are divided as evenly as possible, in their order.
 
     Raises:
         UsageError: no checkpoint exists, or it does not fit: another shape, type or setting.
         DatasetError: the checkpoint cannot be read.
     """
     ours = json.loads(_as_json("settings", settings or {}))  # as the checkpoint's went through JSON
-    arrays = fields_of(arrays)
+    check_names(arrays)
+    rows = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    fields = fields_of({name: array for name, array in arrays.items() if not isinstance(array, np.ndarray)})
     found = _find(path, ours, team)
     if team.rank == 0:
         for reason in found.skipped:
             warnings.warn(f"{reason}: continuing from {found.path.name}", stacklevel=2)
-    same = {"arrays": labels_of(arrays), "convert": convert}
+    same = {"arrays": labels_of(fields), "rows": sorted(rows), "convert": convert}
     with failing_together(team, "restarts", same), Dataset(found.path) as data:
-        for name, array in arrays.items():
+        reader = bp_files.Reader(found.path)
+        for name, given in rows.items():
+            _check_rows(reader.stored.get(name), data, name, given)
+            _check_type(data, name, reader.stored[name].dtype, given.dtype, convert)
+        for name, array in fields.items():
             _check_fit(data, name, array, convert)
-        for name, array in arrays.items():
+        for name, array in fields.items():
             _fill(data, name, array, team.rank)
-    return found
+        own = {name: contents.read_rows(reader, name, team).astype(rows[name].dtype, copy=False) for name in rows}
+    return replace(found, rows=own)
 
 
 def _find(path: StrPath, settings: Mapping[str, Any], team: Team) -> Checkpoint:
@@ -236,12 +254,23 @@ def newest(path: StrPath, rejected: Mapping[Path, str] | None = None) -> Checkpo
         if reason is None:
             return _describe(candidate, tuple(skipped))
         skipped.append(f"{candidate.name} is damaged ({reason})")
-    example = _name(given, 700).name
+    example = name_of(given, 700).name
     seen = f"; {', '.join(skipped)}" if skipped else f": none is named like {example}"
     raise UsageError(f"there is no complete checkpoint {path}{seen}; start without restart")
 
 
-def _name(common: Path, step: int) -> Path:
+def name_of(common: Path, step: int) -> Path:
+    """Return the name of the file of a step. Local.
+
+    Args:
+        common: the name without the step.
+        step: number of the step.
+
+    Raises:
+        UsageError: the number is illegal.
+    """
+    if not isinstance(step, int | np.integer) or not 0 <= step < 2**31:
+        raise UsageError(f"step = {step!r}: give a whole number from 0 to {2**31 - 1}")
     return common.with_name(f"{common.stem}.{step:08d}{common.suffix}")
 
 
@@ -270,7 +299,7 @@ def _damage_of_data(path: Path, team: Team) -> str | None:
 def _sweep(common: Path) -> None:
     """Remove the files that killed saves have left."""
     if common.parent.is_dir():
-        for entry in common.parent.glob(f"{glob.escape(common.stem)}.*{common.suffix}{_UNFINISHED}"):
+        for entry in common.parent.glob(f"{glob.escape(common.stem)}.*{common.suffix}{UNFINISHED}"):
             remove(entry)
 
 
@@ -279,13 +308,7 @@ def _publish(unfinished: Path, target: Path) -> None:
     checksums.seal(unfinished)
     for file in [*unfinished.iterdir(), unfinished]:
         _sync(file)
-    if os.path.lexists(target):  # the same step again, for example after a restart from an older checkpoint
-        replaced = target.with_name(f"{target.stem}.old{target.suffix}{_UNFINISHED}")
-        target.rename(replaced)
-        unfinished.rename(target)
-        remove(replaced)
-    else:
-        unfinished.rename(target)
+    publish(unfinished, target)
     _sync(target.parent)
 
 
@@ -358,9 +381,19 @@ def _check_fit(data: Dataset, name: str, array: Distributed, convert: bool) -> N
     stored = data.variable(name)
     if stored.shape != shape_of(array):
         raise UsageError(f"{name!r} has shape {stored.shape} in {data.path.name}, and {shape_of(array)} in this run")
-    if stored.dtype != array.dtype and not convert:
+    _check_type(data, name, stored.dtype, array.dtype, convert)
+
+
+def _check_rows(stored: contents.Stored | None, data: Dataset, name: str, given: npt.NDArray[Any]) -> None:
+    if stored is None or not stored.rows_of_ranks or stored.shape[1:] != given.shape[1:]:
+        there = f"rows of shape {stored.shape[1:]}" if stored and stored.rows_of_ranks else "no rows of ranks"
+        raise UsageError(f"{name!r} has {there} in {data.path.name}, and rows of shape {given.shape[1:]} in this run")
+
+
+def _check_type(data: Dataset, name: str, stored: np.dtype[Any], ours: np.dtype[Any], convert: bool) -> None:
+    if stored != ours and not convert:
         raise UsageError(
-            f"{name!r} has type {stored.dtype} in {data.path.name}, and {array.dtype} in this run: "
+            f"{name!r} has type {stored} in {data.path.name}, and {ours} in this run: "
             "use the same precision, or allow the conversion"
         )
 

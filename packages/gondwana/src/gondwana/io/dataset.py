@@ -442,7 +442,8 @@ def missing(path: Path) -> str:
     """Return why a path is not a dataset, and which datasets are beside it. Local."""
     if path.is_file():
         kind = _kind_of_file(path)
-        return f"{path} is {kind}; " + ("a dataset is a directory like gs.bp" if kind == "a file" else _SUPPORTED)
+        advice = {"a file": "a dataset is a directory like gs.bp", "an HDF5 file": "gw.load reads one that ends in .h5"}
+        return f"{path} is {kind}; {advice.get(kind, _SUPPORTED)}"
     if path.is_dir():
         return f"{path} is a directory without a BP dataset in it (no md.idx)"
     near = sorted(str(other) for other in path.parent.glob("*.bp") if is_dataset(other))

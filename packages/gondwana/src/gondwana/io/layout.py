@@ -4,12 +4,12 @@ ADIOS2 stores the last axis contiguously. An array of order "F" (axis 0 contiguo
 so that its memory is written as it is: a field over x, y, z becomes a variable of shape {Lz, Ly, Lx}. An array of order
 "C" keeps its axes.
 
-Datasets hold numbers, so the fields of records are variables of their own: `stars.mass`, `stars.place.x`.
+Datasets hold numbers, so the fields of records are variables of their own: `stars.mass`, `stars.place.x`, and truth
+values are bytes.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -18,12 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.arrays.array import Array
+from gondwana.arrays.create import empty
 from gondwana.arrays.device_array import DeviceArray
-from gondwana.arrays.global_array import GlobalArray
+from gondwana.arrays.divided import Divided
 from gondwana.domains.rect import RectDomain
 from gondwana.errors import UsageError
 from gondwana.io.adios import check_type
 from gondwana.io.staging import Block
+from gondwana.teams import Team
+from gondwana.teams.team import failing_together
 from gondwana.transfer.verbs import copy
 
 AXES = "xyz"
@@ -73,9 +76,11 @@ Arrays = Mapping[str, Distributed]
 class Field:
     """A field of the records of an array as an array of numbers; its items are along further axes. See `Distributed`.
 
+    Truth values are bytes here.
+
     Attributes:
-        array: the array of records.
-        names: names of the field, from the outermost record inwards.
+        array: the array of records, or of truth values.
+        names: names of the field, from the outermost record inwards; none of an array of truth values.
         dtype: type of its numbers.
         items: number of its items along each further axis.
     """
@@ -126,7 +131,8 @@ class Field:
             owned.copy_from(records)
 
     def _of(self, records: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return functools.reduce(lambda part, name: part[name], self.names, records)
+        part = field_of(records, self.names)
+        return part.view(self.dtype) if part.dtype == bool else part
 
     def _with_items(self, cells: RectDomain) -> RectDomain:
         return RectDomain.from_axes([*cells.axes, *map(range, self.items)])
@@ -135,25 +141,45 @@ class Field:
 def fields_of(arrays: Arrays) -> Arrays:
     """Return the arrays of numbers that a dataset stores: those given, records replaced by their fields. Local.
 
+    Truth values are replaced by bytes.
+
     Raises:
         UsageError: these are no arrays over ranks, or a field has the name of another array.
     """
     check_global(arrays)
-    found = [pair for name, array in arrays.items() for pair in _fields(array, array.dtype, name)]
+    items = [(array, *leaf) for name, array in arrays.items() for leaf in leaves(name, array.dtype)]
+    found = [(name, _field(array, path, dtype)) for array, name, path, dtype in items]
     if len(dict(found)) < len(found):
         raise UsageError(f"a field of a record has the name of another array: {', '.join(name for name, _ in found)}")
     return dict(found)
 
 
-def _fields(
-    array: Distributed, dtype: np.dtype[Any], name: str, path: tuple[str, ...] = ()
-) -> Iterator[tuple[str, Distributed]]:
-    if dtype.names is not None:
-        places: Any = dtype.fields
-        for field in dtype.names:
-            yield from _fields(array, places[field][0], f"{name}.{field}", (*path, field))
-    else:
-        yield name, Field(array, path, dtype.base, dtype.shape) if path else array
+def leaves(name: str, dtype: np.dtype[Any]) -> Iterator[tuple[str, tuple[str, ...], np.dtype[Any]]]:
+    """Return the fields of records, those of inner records, too, for formats that have no records. Local.
+
+    Args:
+        name: name of the array.
+        dtype: type of an element.
+
+    Returns:
+        Names such as `stars.place.x`, names of the fields from the outermost one, and dtypes, of several items perhaps.
+        An array that has no records is the only one.
+    """
+    if dtype.names is None:
+        yield name, (), dtype
+    for field in dtype.names or ():
+        for inner, path, found in leaves(f"{name}.{field}", dtype[field]):
+            yield inner, (field, *path), found
+
+
+def field_of(records: npt.NDArray[Any], path: Sequence[str]) -> npt.NDArray[Any]:
+    """Return a field of records by the names from the outermost one: the same memory. Local."""
+    return field_of(records[path[0]], path[1:]) if path else records
+
+
+def _field(array: Distributed, path: tuple[str, ...], dtype: np.dtype[Any]) -> Distributed:
+    kind = np.dtype(np.uint8) if dtype.base.kind == "b" else dtype.base
+    return Field(array, path, kind, dtype.shape) if path or kind != dtype else array
 
 
 def _on_disk(array: Distributed, per_axis: Sequence[int]) -> tuple[int, ...]:
@@ -228,11 +254,8 @@ def set_cells(array: Distributed, cells: npt.NDArray[Any]) -> None:
 
 def check_global(arrays: Arrays) -> None:
     """Raise UsageError unless these are arrays over ranks, by name. Local."""
-    if not isinstance(arrays, Mapping):
-        raise UsageError(f"arrays = {type(arrays).__name__}: give the arrays by name, as in {{'U': U}}")
+    check_names(arrays)
     for name, array in arrays.items():
-        if not isinstance(name, str):
-            raise UsageError(f"an array is named {name!r}: give a text, as in {{'U': U}}")
         if not hasattr(type(array), "owned_of"):
             raise UsageError(
                 f"{name!r} is a {type(array).__module__.partition('.')[0]}.{type(array).__name__}, memory of one rank: "
@@ -240,13 +263,55 @@ def check_global(arrays: Arrays) -> None:
             )
 
 
-def labels_of(arrays: Arrays) -> list[str]:
+def check_names(arrays: Any) -> None:
+    """Raise UsageError unless these are arrays, or others, by name. Local."""
+    if not isinstance(arrays, Mapping):
+        raise UsageError(f"arrays = {type(arrays).__name__}: give the arrays by name, as in {{'U': U}}")
+    for name in arrays:
+        if not isinstance(name, str):
+            raise UsageError(f"an array is named {name!r}: give a text, as in {{'U': U}}")
+
+
+def divide_rows(arrays: Mapping[str, Any], team: Team) -> tuple[dict[str, Any], dict[str, list[int]]]:
+    """Return arrays over ranks for arrays of each rank: their rows, one rank after the other. Collective over team.
+
+    Args:
+        arrays: arrays by name; ndarrays are replaced, others are not.
+        team: the ranks.
+
+    Returns:
+        The arrays, with an ndarray where no rank has rows; and the number of rows of each rank by name.
+
+    Raises:
+        UsageError: an array has no rows, or the ranks have different ones but for their number.
+    """
+    check_names(arrays)
+    rows = {name: arrays[name] for name in sorted(arrays) if isinstance(arrays[name], np.ndarray)}
+    same: dict[str, object] = {"names": list(rows)}
+    with failing_together(team, "rows of ranks", same):
+        for name, own in rows.items():
+            if not own.ndim:
+                raise UsageError(f"{name!r} is a single number: give numbers as attributes, and here rows of this rank")
+            same[name] = f"shape (..., {str(own.shape[1:])[1:]} {own.dtype}"
+    lengths = team.allgather([len(own) for own in rows.values()]) if rows else []
+    found = dict(arrays)
+    of_ranks = {name: [of_rank[index] for of_rank in lengths] for index, name in enumerate(rows)}
+    for name, own in rows.items():
+        shape = (sum(of_ranks[name]), *own.shape[1:])
+        if all(shape):
+            cuts = [of_ranks[name], *(None for _ in shape[1:])]
+            found[name] = empty(shape, own.dtype, cuts=cuts, grid=(team.size, *(1 for _ in shape[1:])), team=team)
+            found[name].values = own
+    return found, of_ranks
+
+
+def labels_of(arrays: Mapping[str, Distributed | Divided]) -> list[str]:
     """Return descriptions of arrays, sorted by name: the same on all ranks. Local."""
     return [f"{name}: {_label(array)}" for name, array in sorted(arrays.items())]
 
 
-def _label(array: Distributed) -> str:
-    return array.label if isinstance(array, GlobalArray) else f"{array.domain} {array.dtype} {array.order}"
+def _label(array: Distributed | Divided) -> str:
+    return array.label if isinstance(array, Divided) else f"{array.domain} {array.dtype} {array.order}"
 
 
 def check_arrays(arrays: Arrays) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import time
@@ -13,9 +14,16 @@ from gondwana.errors import GondwanaError, UsageError
 from gondwana.runtime.files import lock_now
 
 StrPath = str | os.PathLike[str]
+Test = Callable[[Path], bool]
 
 #: A writer that was killed may still finish its last step in the background; a restart waits that long for it.
 PATIENCE_S = 10.0
+
+UNFINISHED = ".unfinished"
+"""End of the name of what is being written, and is renamed when it is complete."""
+
+FOREIGN = (".h5", ".hdf5", ".hdf", ".nc", ".nc4", ".zarr", ".npz", ".npy", ".vtk", ".vti", ".csv", ".json", ".txt")
+"""Ends of names that say another format than that of datasets."""
 
 _INDEX = "md.idx"
 
@@ -43,13 +51,14 @@ def size_of(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def check_output(path: StrPath, bytes_needed: int = 0, *, replace: bool = True) -> None:
+def check_output(path: StrPath, bytes_needed: int = 0, *, replace: bool = True, is_ours: Test = is_dataset) -> None:
     """Raise UsageError unless a dataset of this size can be written. Local; nothing is created.
 
     Args:
         path: the dataset to write.
         bytes_needed: its final size in bytes.
         replace: whether an existing dataset may be replaced (its space counts as free) or appended to.
+        is_ours: whether what is there may be replaced; default: a dataset, whose name must not say another format.
 
     Example:
         >>> check_output("/dev/null")
@@ -59,18 +68,24 @@ def check_output(path: StrPath, bytes_needed: int = 0, *, replace: bool = True) 
     target = Path(path).absolute()
     if not target.name or str(path).endswith(("/.", "..")):
         raise UsageError(f"'{path}' is not the name of a dataset: give one like gs.bp")
+    if is_ours is is_dataset and (ending := target.with_name(target.name.removesuffix(UNFINISHED)).suffix) in FOREIGN:
+        raise UsageError(
+            f"'{path}' would be a dataset of ADIOS2 and not what {ending} says: give a name like "
+            f"{target.with_suffix('.bp').name}; gw.save writes .h5, .nc and .zarr"
+        )
     reclaimed = 0
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         target.lstat()  # raises the system's error for the name
     if target.is_dir() and any(target.iterdir()):
-        if not is_dataset(target):
+        if not is_ours(target):
             raise UsageError(f"cannot write '{path}': a directory that is no dataset is there; choose another name")
         if not replace:
             raise _exists(path)
         reclaimed = size_of(target)
-    elif target.exists() and not target.is_dir():
+    elif target.exists() and not target.is_dir() and not is_ours(target):
         raise UsageError(f"cannot write '{path}': a file is there; remove it or choose another name")
-    ancestor = next(parent for parent in (target, *target.parents) if os.path.lexists(parent))
+    places = target.parents if target.is_file() else (target, *target.parents)
+    ancestor = next(parent for parent in places if os.path.lexists(parent))
     if not ancestor.is_dir():
         raise UsageError(f"cannot write '{path}': '{ancestor}' is not a directory")
     if not os.access(ancestor, os.W_OK | os.X_OK) or os.statvfs(ancestor).f_flag & os.ST_RDONLY:
@@ -173,6 +188,25 @@ def _empty(path: Path, replace: bool) -> None:
     # The index is removed last: if this is interrupted, the rest is still a dataset, and may be replaced.
     for entry in sorted(path.iterdir(), key=lambda entry: entry.name == _INDEX):
         remove(entry)
+
+
+def publish(draft: Path, target: Path) -> None:
+    """Give a file or folder its name, in place of one that has it. Local.
+
+    There is one of that name at any time, if the file system can exchange two names.
+    """
+    if target.is_dir() and not target.is_symlink():
+        replaced = target.with_name(f"{target.stem}.old{target.suffix}{UNFINISHED}")
+        here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+        rename = getattr(ctypes.CDLL(None), "renameat2", None)
+        if rename and not rename(here, os.fsencode(draft), here, os.fsencode(target), exchange):
+            draft.rename(replaced)
+        else:
+            target.rename(replaced)
+            draft.rename(target)
+        remove(replaced)
+    else:
+        draft.replace(target)
 
 
 def remove(path: Path) -> None:

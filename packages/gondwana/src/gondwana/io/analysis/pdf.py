@@ -12,7 +12,6 @@ simulation step, for each chosen step.
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,7 +25,7 @@ import numpy.typing as npt
 from gondwana.errors import UsageError
 from gondwana.io.adios import BPWriter
 from gondwana.io.dataset import Dataset
-from gondwana.io.paths import StrPath, check_output
+from gondwana.io.paths import UNFINISHED, StrPath, check_output, publish
 from gondwana.runtime import exits
 from gondwana.teams import IN_PLACE, MAX, MIN, Team, world
 from gondwana.teams.team import failing_together
@@ -59,7 +58,7 @@ def write_pdfs(
         team: the ranks that count.
     """
     final = Path(target).absolute()
-    unfinished = final.with_name(final.name + ".unfinished")
+    unfinished = final.with_name(final.name + UNFINISHED)
     with Dataset(source) as data:
         limits = {name: _common_limits(data, name, places, team) for name in names}
         pairs = [
@@ -98,9 +97,7 @@ def write_pdfs(
             out.end_step()
     if out is not None:
         out.close()
-        if final.exists():
-            shutil.rmtree(final)
-        unfinished.rename(final)
+        publish(unfinished, final)
     team.barrier()
     return final
 
