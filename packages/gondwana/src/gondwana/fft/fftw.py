@@ -7,7 +7,6 @@ the wheel's Python is used. `require` reports when they are missing.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import functools
 import importlib.util
 import threading
@@ -34,12 +33,15 @@ _planning = threading.Lock()  # of FFTW's functions only the execution of a plan
 
 def _find(name: str) -> str | None:
     """Find a library of the wheel, else the system's."""
-    found = importlib.util.find_spec("pyfftw")
-    if found is not None and found.origin is not None:
-        beside = Path(found.origin).parents[1] / "pyfftw.libs"
-        for file in sorted(beside.glob(f"lib{name}-*.so*")):
-            return str(file)
-    return ctypes.util.find_library(name)
+    wheel = importlib.util.find_spec("pyfftw")
+    beside = [] if wheel is None or wheel.origin is None else [Path(wheel.origin).parents[1] / "pyfftw.libs"]
+    for file in (*(file for folder in beside for file in sorted(folder.glob(f"lib{name}-*.so*"))), f"lib{name}.so.3"):
+        try:
+            ctypes.CDLL(str(file))
+        except OSError:
+            continue
+        return str(file)
+    return None
 
 
 LIBRARY = _find("fftw3")

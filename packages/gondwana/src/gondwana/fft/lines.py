@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,6 +14,7 @@ import numpy.typing as npt
 
 from gondwana.compiler.multithreading.pool import threads
 from gondwana.fft import fftw, numpy_fft
+from gondwana.runtime import cores
 
 CHUNK_BYTES = 1 << 18
 """Approximate size of a chunk: its transform takes far longer than a call, and it fits the cache of a core."""
@@ -58,36 +61,25 @@ def transform(
     axes = [axis + 1 if axis < along else axis for axis in axes]
     length = len(target)
     step = max(1, min(length, CHUNK_BYTES * length // max(source.nbytes, target.nbytes)))
+    places, strides = [array.ctypes.data for array in (source, target)], [source.strides[0], target.strides[0]]
+    aligned = not any(step * stride % 16 for stride in strides)
+
+    def run(first: int, end: int) -> None:
+        for begin in range(first, end, step):
+            stop = min(end, begin + step)
+            if begin == first or stop - begin < step:
+                plan = _plan(source[begin:stop], target[begin:stop], axes, sign, aligned)
+            plan.call(plan.address, places[0] + begin * strides[0], places[1] + begin * strides[1])
+            if scale != 1.0:
+                target[begin:stop] *= scale
+
     chunks = -(-length // step)
     parts = min(threads(), chunks)
     ends = [min(length, step * (chunks * part // parts)) for part in range(parts + 1)]
-    run = functools.partial(_run, source, target, axes, sign, scale, step)
     if parts == 1:
-        run(*ends)
+        run(0, length)
     else:
-        list(_pool(parts).map(run, ends[:-1], ends[1:]))
-
-
-def _run(
-    source: npt.NDArray[Any],
-    target: npt.NDArray[Any],
-    axes: Sequence[int],
-    sign: int,
-    scale: float,
-    step: int,
-    first: int,
-    end: int,
-) -> None:
-    """Transform the elements from a first one to an end of the first axis, so many at a time."""
-    places, strides = [array.ctypes.data for array in (source, target)], [source.strides[0], target.strides[0]]
-    aligned = not any(step * stride % 16 for stride in strides)
-    for begin in range(first, end, step):
-        stop = min(end, begin + step)
-        if begin == first or stop - begin < step:
-            plan = _plan(source[begin:stop], target[begin:stop], axes, sign, aligned)
-        plan.call(plan.address, places[0] + begin * strides[0], places[1] + begin * strides[1])
-        if scale != 1.0:
-            target[begin:stop] *= scale
+        list(_pool(parts, os.getpid()).map(run, ends[:-1], ends[1:]))
 
 
 def _plan(
@@ -107,6 +99,6 @@ def _plan(
 
 
 @functools.cache
-def _pool(size: int) -> ThreadPoolExecutor:
-    """Threads of Python: FFTW runs without the lock of the interpreter."""
-    return ThreadPoolExecutor(size, "gondwana-fft")
+def _pool(size: int, process: int) -> ThreadPoolExecutor:
+    """Threads of Python, on all cores of the rank: FFTW runs without the lock of the interpreter."""
+    return ThreadPoolExecutor(size, "gondwana-fft", lambda: cores.unpin(threading.get_native_id()))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +66,7 @@ class _Place:
 
     def view(self, array: GlobalArray) -> Divided:
         """The array with its axes as in space."""
-        return array.permute(np.argsort(self.order)) if array.layout.domain.ndim > 1 and not self.home else array
+        return array if self.home else array.permute(np.argsort(self.order).tolist())
 
     def block(self, array: GlobalArray) -> npt.NDArray[Any]:
         """The elements of this rank with the axes as in space."""
@@ -184,7 +183,7 @@ class Plan:
             n, place = problem.space.domain.shape[axis], self.order.index(axis)
             make = np.fft.rfftfreq if problem.real and axis == problem.axes[-1] else np.fft.fftfreq
             first = owned.lo[place] - self.spectrum.domain.lo[place]
-            own = make(n, d)[first : first + owned.shape[place]]
+            own = make(n, d)[first : first + owned.shape[place]].astype(np.float64, copy=False)
             found.append(own.reshape([-1 if other == place else 1 for other in range(len(self.order))]))
         return found
 
@@ -216,16 +215,9 @@ class Plan:
         return out
 
     def _check(self, what: str, array: object, layout: Layout, dtype: np.dtype[Any]) -> None:
-        check_array(array)
-        assert isinstance(array, GlobalArray)
-        found = array.layout
-        same = (
-            array.team is self._problem.team
-            and array.dtype == dtype
-            and (found.domain, found.grid, found.division, found.cuts)
-            == (layout.domain, layout.grid, layout.division, layout.cuts)
-        )
-        if not same:
+        given = checked_array(array)
+        division = self._problem.team, layout.domain.axes, layout.grid, layout.division, layout.cuts
+        if given.dtype != dtype or given._division != division:
             raise UsageError(
                 f"{what} is {array!r}: this plan takes {spelled(dtype)} on {layout.domain!r}, grid={layout.grid}, "
                 f"cuts={layout.cuts}, of {self._problem.team.name}; give such an array, or make a plan for this one"
@@ -237,8 +229,12 @@ def complex_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.result_type(dtype, np.complex64)
 
 
-def check_array(array: object) -> None:
-    """Raise UsageError unless Fourier transforms take an array. Local."""
+def checked_array(array: object) -> GlobalArray:
+    """Return an array if Fourier transforms take it. Local.
+
+    Raises:
+        UsageError: they do not.
+    """
     if not isinstance(array, GlobalArray):
         raise UsageError(
             f"gw.fft of a {type(array).__name__}: give a global array, such as gw.array(view) or gw.from_numpy(a)"
@@ -253,13 +249,11 @@ def check_array(array: object) -> None:
             f"gw.fft of {array!r}: transforms run in host memory: copy the elements to an array there, "
             "H = gw.empty(T.shape, T.dtype); gw.copy(T, H).wait()"
         )
+    return array
 
 
 def _divided(domain: RectDomain, stage: Stage) -> Layout:
     """The layout of a stage, with its axes in the order of memory."""
-    ranks = functools.reduce(int.__mul__, stage.grid)
-    cuts: Sequence[Sequence[int] | None] | None = None
-    if domain.ndim == 1:
-        cuts = ((domain.size, *(0,) * (ranks - 1)),)
-    grid = [stage.grid[axis] for axis in stage.order]
-    return Layout.divide(domain.permute(stage.order), ranks, grid=grid, cuts=cuts)
+    ranks = math.prod(stage.grid)
+    cuts = [[domain.size, *[0] * (ranks - 1)]] if domain.ndim == 1 else None
+    return Layout.divide(domain.permute(stage.order), ranks, grid=[stage.grid[axis] for axis in stage.order], cuts=cuts)

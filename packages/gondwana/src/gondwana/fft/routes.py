@@ -1,4 +1,4 @@
-"""The ways of a transform: divisions of the box, on each of which the axes that are whole on every rank are transformed.
+"""The ways of a transform: divisions of the box, on each of which the axes that are whole are transformed.
 
 Pure values, the same on every rank.
 """
@@ -39,6 +39,8 @@ class Stage:
 Route: TypeAlias = tuple[Stage, ...]
 """The stages from space to wave numbers; the inverse goes through them backwards."""
 
+_Ways: TypeAlias = dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], Route]]
+
 
 def routes(
     shape: Sequence[int], home: tuple[int, ...], axes: tuple[int, ...], *, real: bool, transposed: bool
@@ -73,12 +75,11 @@ def routes(
         return () if real and left == axes and axes[-1] not in found else found
 
     # The cheapest way to each grid with the axes that are left there, for one number of stages after the other.
-    ways: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], Route]] = {
-        (grid, axes): (cost(home, grid), ()) for grid in grids if whole(grid, axes)
-    }
+    ways: _Ways = {(grid, axes): (cost(home, grid), ()) for grid in grids if whole(grid, axes)}
     found: list[tuple[tuple[int, ...], Route]] = []
     while ways:
-        ended, further = [], {}
+        ended: list[tuple[tuple[int, ...], Route]] = []
+        further: _Ways = {}
         for (grid, before), (spent, stages) in ways.items():
             done = whole(grid, before)
             route, left = (*stages, Stage(grid, done)), tuple(axis for axis in before if axis not in done)

@@ -11,13 +11,14 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
+from gondwana.arrays.create import empty_like, full
 from gondwana.arrays.expressions.expression import Elementwise
 from gondwana.arrays.expressions.functions import array as array_of
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.arrays.layout import Layout
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
-from gondwana.fft.plans import Plan, Problem, check_array, complex_of
+from gondwana.fft.plans import Plan, Problem, checked_array, complex_of
 from gondwana.fft.routes import Route, routes
 from gondwana.teams import Team
 
@@ -27,7 +28,7 @@ Norm = Literal["backward", "ortho", "forward"]
 Axes = Sequence[SupportsIndex] | None
 
 _TRIALS = 3
-_chosen: dict[tuple[Any, ...], Route] = {}
+_chosen: dict[Problem, Route] = {}
 """The routes that were the fastest."""
 
 _KEPT = 4
@@ -62,7 +63,7 @@ def plan(like: GlobalArray, axes: Axes = None, *, norm: Norm = "backward", trans
         >>> plan.forward(T).shape, plan.inverse(plan.forward(T), out=T) is T
         ((4, 6, 5), True)
     """
-    check_array(like)
+    checked_array(like)
     return _plan(like.layout, like.dtype, like.team, axes, norm, transposed)
 
 
@@ -88,7 +89,7 @@ def fftn(a: Elementwise, axes: Axes = None, norm: Norm = "backward") -> GlobalAr
         >>> gw.fft.fftn(gw.ones((2, 4))).to_numpy().real.tolist()
         [[8.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
     """
-    array = _complex(_array(a))
+    array = _complex(a)
     return _kept_plan(array.layout, array, axes, norm).forward(array)
 
 
@@ -100,7 +101,7 @@ def ifftn(a: Elementwise, axes: Axes = None, norm: Norm = "backward") -> GlobalA
         >>> gw.fft.ifftn(gw.fft.fftn(gw.ones(4))).to_numpy().real.tolist()
         [1.0, 1.0, 1.0, 1.0]
     """
-    array = _complex(_array(a))
+    array = _complex(a)
     return _kept_plan(array.layout, array, axes, norm).inverse(array)
 
 
@@ -129,9 +130,7 @@ def rfftn(a: Elementwise, axes: Axes = None, norm: Norm = "backward") -> GlobalA
     return _kept_plan(array.layout, array, axes, norm).forward(array)
 
 
-def irfftn(
-    a: Elementwise, s: Sequence[int] | None = None, axes: Axes = None, norm: Norm = "backward"
-) -> GlobalArray:
+def irfftn(a: Elementwise, s: Sequence[int] | None = None, axes: Axes = None, norm: Norm = "backward") -> GlobalArray:
     """Return the inverse of `rfftn`, a real array, as `numpy.fft.irfftn` does. Collective over team; blocks.
 
     Args:
@@ -153,120 +152,106 @@ def irfftn(
         >>> abs(gw.fft.irfftn(gw.fft.rfftn(T), s=(5,)) - T).max() < 1e-15
         True
     """
-    array = _complex(_array(a))
+    array = _complex(a)
     which = _checked_axes(axes, array.ndim)
-    shape = [array.shape[axis] for axis in which]
-    shape[-1] = max(1, 2 * shape[-1] - 2)
-    wanted = shape if s is None else [operator.index(n) for n in s]
-    if wanted not in (shape, [*shape[:-1], 2 * array.shape[which[-1]] - 1]):
+    *others, m = (array.shape[axis] for axis in which)
+    legal = [[*others, max(1, 2 * m - 2)], [*others, 2 * m - 1]]
+    wanted = legal[0] if s is None else [operator.index(n) for n in s]
+    if wanted not in legal:
         raise UsageError(
-            f"gw.fft.irfftn(s={s!r}) of a spectrum of shape {array.shape}: give {shape} along the axes {which}, or "
-            f"{2 * array.shape[which[-1]] - 1} for the last of them"
+            f"gw.fft.irfftn(s={s!r}) along axes {which} of a spectrum of shape {array.shape}: give {legal[0]} or "
+            f"{legal[1]}"
         )
     layout = _resized(array.layout, which[-1], wanted[-1])
     return _kept_plan(layout, array, axes, norm, real=True).inverse(array)
 
 
-def _plan(layout: Layout, dtype: np.dtype[Any], team: Team, axes: Axes, norm: str, transposed: bool) -> Plan:
+def _plan(layout: Layout, dtype: np.dtype[Any], team: Team, axes: Axes, norm: str, transposed: bool = False) -> Plan:
     """Make a plan for arrays of a layout. Collective over team."""
     error: UsageError | None = None
     try:
         which = _checked_axes(axes, layout.domain.ndim)
         scales = _scales(norm, math.prod(layout.domain.shape[axis] for axis in which))
-    except UsageError as problem:
-        error = problem
-    space = dataclasses.replace(layout, ghost=(0,) * layout.domain.ndim)
-    given = {"domain": space.domain, "grid": space.grid, "cuts": space.cuts, "dtype": dtype.name}
+    except UsageError as wrong:
+        error = wrong
+    given = {"domain": layout.domain, "grid": layout.grid, "cuts": layout.cuts, "dtype": dtype.name}
     team.expect_same("Fourier transforms", error, **given, axes=axes, norm=norm, transposed=transposed)
-    last = which[-1]
-    natural = space if dtype.kind == "c" else _resized(space, last, space.domain.shape[last] // 2 + 1)
-    what = Problem(space, natural, dtype, team, which, scales, bool(transposed))
-    return Plan(what, _route(what))
+    length = layout.domain.shape[which[-1]]
+    space = _resized(layout, which[-1], length)
+    natural = space if dtype.kind == "c" else _resized(layout, which[-1], length // 2 + 1)
+    problem = Problem(space, natural, dtype, team, which, scales, transposed)
+    return Plan(problem, _route(problem))
 
 
-def _route(what: Problem) -> Route:
+def _route(problem: Problem) -> Route:
     """The fastest route, tried if there are several. Collective over team."""
-    ways = routes(what.natural.domain.shape, what.space.grid, what.axes, real=what.real, transposed=what.transposed)
-    if len(ways) == 1:
-        return ways[0]
-    key = what.team, what.space, what.dtype, what.axes, what.transposed
-    if key not in _chosen:
-        array, seconds = GlobalArray(what.space, what.dtype, what.team), []
-        array.fill(0.0)
-        for route in ways:
-            one = Plan(what, route)
-            spectrum = one.forward(array)
-            times = []
+    space, real = problem.space, problem.real
+    ways = routes(problem.natural.domain.shape, space.grid, problem.axes, real=real, transposed=problem.transposed)
+    if len(ways) > 1 and problem not in _chosen:
+        team, seconds = problem.team, []
+        array = full(space, 0, problem.dtype, team=team)
+        for plan in (Plan(problem, route) for route in ways):
+            spectrum, times = plan.forward(array), []
             for _ in range(_TRIALS):
-                what.team.barrier()
+                team.barrier()
                 start = time.perf_counter()
-                one.inverse(one.forward(array, spectrum), array)
+                plan.inverse(plan.forward(array, spectrum), array)
                 times.append(time.perf_counter() - start)
             seconds.append(min(times))
-            one.close()
-            spectrum.close()
-        array.close()
-        slowest = np.max(what.team.allgather(seconds), axis=0)
-        _chosen[key] = ways[int(slowest.argmin())]
-    return _chosen[key]
+        slowest = np.max(team.allgather(seconds), axis=0)
+        _chosen[problem] = ways[int(slowest.argmin())]
+    return _chosen.get(problem, ways[0])
 
 
 def _kept_plan(layout: Layout, array: GlobalArray, axes: Axes, norm: str, *, real: bool = False) -> Plan:
     """The plan of a function for arrays of a layout in space, made unless it is kept. Collective over team."""
     dtype = np.empty(0, array.dtype).real.dtype if real else array.dtype
-    space = dataclasses.replace(layout, ghost=(0,) * layout.domain.ndim)
-    key = array.team, space, dtype, axes if axes is None else tuple(axes), norm
-    found = _kept.pop(key, None) or _plan(layout, dtype, array.team, axes, norm, False)
-    _kept[key] = found
-    while len(_kept) > _KEPT:
-        _kept.pop(next(iter(_kept))).close()
-    return found
+    key = array.team, layout, dtype, axes if axes is None else tuple(axes), norm
+    _kept[key] = _kept.pop(key) if key in _kept else _plan(layout, dtype, array.team, axes, norm)
+    if len(_kept) > _KEPT:
+        _kept.pop(next(iter(_kept)))
+    return _kept[key]
 
 
 def _array(given: Elementwise) -> GlobalArray:
     """The array of an argument. Collective over team for a view or an expression."""
-    array = given if isinstance(given, GlobalArray) or not isinstance(given, Elementwise) else array_of(given)
-    check_array(array)
-    return array
+    whole = isinstance(given, GlobalArray) or not isinstance(given, Elementwise)
+    return checked_array(given if whole else array_of(given))
 
 
-def _complex(array: GlobalArray) -> GlobalArray:
-    """The array with complex elements. Collective over team for a real one."""
+def _complex(given: Elementwise) -> GlobalArray:
+    """The array of an argument with complex elements. Collective over team unless it is one."""
+    array = _array(given)
     if array.dtype.kind == "c":
         return array
-    layout = dataclasses.replace(array.layout, ghost=(0,) * array.ndim)
-    found = GlobalArray(layout, complex_of(array.dtype), array.team)
+    found = empty_like(array, complex_of(array.dtype))
     found.values[...] = array.values
     return found
 
 
 def _resized(layout: Layout, axis: int, length: int) -> Layout:
-    """The layout with another number of cells along an axis, which has no cuts then; without ghosts."""
-    axes = list(layout.domain.axes)
-    axes[axis] = range(axes[axis].start, axes[axis].start + length)
-    cuts = None if layout.cuts is None else [None if other == axis else of for other, of in enumerate(layout.cuts)]
+    """The layout without ghosts, with so many cells along an axis; if that is another number, it has no cuts there."""
+    axes, cuts = list(layout.domain.axes), list(layout.cuts or (None,) * layout.domain.ndim)
+    if length != len(axes[axis]):
+        axes[axis], cuts[axis] = range(axes[axis].start, axes[axis].start + length), None
     return dataclasses.replace(
-        layout,
-        domain=RectDomain.from_axes(axes),
-        ghost=(0,) * len(axes),
-        cuts=tuple(cuts) if cuts is not None and any(cuts) else None,
+        layout, domain=RectDomain.from_axes(axes), ghost=(0,) * len(axes), cuts=tuple(cuts) if any(cuts) else None
     )
 
 
 def _checked_axes(axes: Axes, ndim: int) -> tuple[int, ...]:
     try:
-        found = tuple(range(ndim)) if axes is None else tuple(operator.index(axis) % ndim for axis in axes)
-        legal = axes is None or all(-ndim <= operator.index(axis) < ndim for axis in axes)
-    except TypeError:
-        found, legal = (), False
-    if not found or not legal or len(set(found)) < len(found):
+        found = tuple(range(ndim)[operator.index(axis)] for axis in (range(ndim) if axes is None else axes))
+    except (IndexError, TypeError):
+        found = ()
+    if not found or len(set(found)) < len(found):
         raise UsageError(f"axes={axes!r} of {ndim} axes: give a list of numbers from {-ndim} to {ndim - 1}, each once")
     return found
 
 
 def _scales(norm: str, points: int) -> tuple[float, float]:
     """The factors of both directions."""
-    scales = {"backward": (1.0, 1 / points), "ortho": (points**-0.5, points**-0.5), "forward": (1 / points, 1.0)}
-    if norm not in scales:
+    power = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}.get(norm)
+    if power is None:
         raise UsageError(f'norm={norm!r}: the norms are "backward", "ortho" and "forward"')
-    return scales[norm]
+    return points**-power, points ** (power - 1)
