@@ -27,7 +27,7 @@ def charges(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     x, y, z = x / N - 0.5, y / N - 0.5, z / N - 0.5
     ball = np.exp(-(x**2 + y**2 + z**2) / 0.05**2) / 0.05**2
     ring = np.exp(-((np.hypot(x, y) - 0.3) ** 2 + z**2) / 0.03**2) / 0.03**2
-    return ball - 0.03 * ring
+    return ball - 0.15 * ring
 
 
 def main() -> None:

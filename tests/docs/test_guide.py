@@ -41,6 +41,7 @@ PAGES = (
     "testing.md",
     "threads.md",
     "tracing.md",
+    "transforms.md",
     "vector-sponge.md",
     "walls.md",
     "vector-valued-cells.md",
