@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = {
     # Which of the others a package imports, and how many lines of code it may have; the goals are 33,000, 8,200, 9,500
     # and 2,900. Of the lines of the library 2,500 are the verbs for own problems: arithmetic, walls, particles, cells.
-    "gondwana": ((), 40_710),
-    "gondwana-apps": (("gondwana",), 8_950),
+    "gondwana": ((), 41_201),
+    "gondwana-apps": (("gondwana",), 8_874),
     "gondwana-bench": (("gondwana", "gondwana_apps"), 9_890),
     "gondwana-emulator": (("gondwana",), 2_863),
 }

@@ -95,6 +95,16 @@ def test_functions_where_some_blocks_are_empty(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(gw.fft.irfftn(half * 2.0, s=shape).to_numpy(), 2 * elements, atol=1e-13)
 
 
+def test_in_place() -> None:
+    elements = random((6, 5), "D")
+    array = gw.from_numpy(elements)
+    plan = gw.fft.plan(array)
+    assert plan.forward(array, array) is array
+    np.testing.assert_allclose(array.to_numpy(), np.fft.fftn(elements), atol=1e-13)
+    assert plan.inverse(array, array) is array
+    np.testing.assert_allclose(array.to_numpy(), elements, atol=1e-13)
+
+
 def test_what_differs_between_ranks_is_refused_by_all() -> None:
     if gw.world.size > 1:
         array = gw.zeros((4, 4))

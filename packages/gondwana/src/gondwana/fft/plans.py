@@ -109,8 +109,8 @@ class Plan:
 
         Args:
             array: array in space, divided like that of the plan; ghosts are not read.
-            out: array of the layout `spectrum` that gets the spectrum, such as the result of an earlier call; default:
-                a new one.
+            out: array of the layout `spectrum` that gets the spectrum, such as the result of an earlier call, or the
+                array itself if it is complex and has that layout; default: a new one.
 
         Raises:
             UsageError: an array has another division, dtype or kind of memory.
