@@ -43,6 +43,7 @@ PAGES = (
     "testing.md",
     "threads.md",
     "tracing.md",
+    "transforms.md",
     "vector-sponge.md",
     "walls.md",
     "vector-valued-cells.md",

@@ -20,9 +20,10 @@ from support import jobs
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
     # Which of the others a package imports, and how many lines of code it may have; the goals are 33,000, 8,200, 9,500
-    # and 2,900. Of the lines of the library 2,500 are the verbs for own problems: arithmetic, walls, particles, cells.
-    "gondwana": ((), 41_520),
-    "gondwana-apps": (("gondwana",), 8_950),
+    # and 2,900. Of the lines of the library 3,800 are the verbs for own problems: arithmetic, walls, particles, cells,
+    # transforms, solvers, files.
+    "gondwana": ((), 42_008),
+    "gondwana-apps": (("gondwana",), 8_874),
     "gondwana-bench": (("gondwana", "gondwana_apps"), 9_890),
     "gondwana-emulator": (("gondwana",), 2_863),
 }
@@ -47,6 +48,7 @@ ROOMS = (
     "kernels",
     "arrays",
     "solvers",
+    "fft",
     "tasks",
     "io",
     "results",
@@ -170,7 +172,7 @@ def test_the_budget_of_code_lines_is_kept(package: str) -> None:
 
 
 def test_the_library_has_few_files() -> None:
-    assert len(MODULES) <= 363
+    assert len(MODULES) <= 370
 
 
 @pytest.mark.parametrize("package", sorted(PACKAGES))

@@ -175,8 +175,8 @@ if _TYPE_CHECKING:
 __getattr__, __dir__ = _later.later(
     __name__,
     {
-        "gondwana": "arrays calls compiler domains errors futures gpu inputs kernels memory runtime simd sync teams "
-        "testing transfer",
+        "gondwana": "arrays calls compiler domains errors fft futures gpu inputs kernels memory runtime simd sync "
+        "teams testing transfer",
         "gondwana.arrays.array": "Array",
         "gondwana.arrays.create": "empty empty_like from_function from_numpy full full_like ones scatter "
         "zeros zeros_like",

@@ -6,10 +6,10 @@ import numpy as np
 from checks import run_checks
 
 import gondwana as gw
+from gondwana.fft.fftw import BACKWARD, FORWARD
 from gondwana.teams import world
 from gondwana_apps.npb.common.sections import Sections
 from gondwana_apps.npb.ft import app, blocks, solver, transform
-from gondwana_apps.npb.ft.fftw import BACKWARD, FORWARD
 from gondwana_apps.npb.ft.kernels import Factors
 from gondwana_apps.npb.ft.layout import Layout, choose
 from gondwana_apps.npb.ft.problem import PROBLEMS, Problem

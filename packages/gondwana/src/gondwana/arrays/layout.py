@@ -446,7 +446,7 @@ def best_grid(
         return (-busy, surface, cut, *(-parts for parts in slow_first))
 
     wanted = given or (None,) * len(shape)
-    grids = _factorisations(ranks, len(shape))
+    grids = factorisations(ranks, len(shape))
     fitting = [grid for grid in grids if all(n in (None, parts) for n, parts in zip(wanted, grid, strict=True))]
     if not fitting:
         raise UsageError(
@@ -456,14 +456,14 @@ def best_grid(
     return min(fitting, key=cost)
 
 
-def _factorisations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
+def factorisations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
     """All ordered ways to write a number as a product."""
     if parts == 1:
         yield (number,)
         return
     for factor in range(1, number + 1):
         if number % factor == 0:
-            for rest in _factorisations(number // factor, parts - 1):
+            for rest in factorisations(number // factor, parts - 1):
                 yield (factor, *rest)
 
 

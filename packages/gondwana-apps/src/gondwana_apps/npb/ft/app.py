@@ -7,11 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 
 import gondwana as gw
+from gondwana.fft import fftw
 from gondwana_apps.npb.common import app as common
 from gondwana_apps.npb.common.benchmark import Echo, Outcome
 from gondwana_apps.npb.common.clock import Clock
 from gondwana_apps.npb.common.sections import Sections
-from gondwana_apps.npb.ft import blocks, fftw, kernels, one_sided, solver, transform
+from gondwana_apps.npb.ft import blocks, kernels, one_sided, solver, transform
 from gondwana_apps.npb.ft.layout import NAMES, Layout, choose
 from gondwana_apps.npb.ft.problem import PROBLEMS, Problem
 

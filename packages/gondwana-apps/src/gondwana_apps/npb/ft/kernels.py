@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 import gondwana as gw
+from gondwana.fft import fftw
 from gondwana_apps.npb.common.stream import MASK, fill
-from gondwana_apps.npb.ft import fftw
 
 _MASK = np.uint64(MASK)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import gondwana as gw
-from gondwana_apps.npb.ft.fftw import aligned
+from gondwana.fft.fftw import aligned
 from gondwana_apps.npb.ft.kernels import GAP, Factors, Part, transform_and_put
 from gondwana_apps.npb.ft.transposes import Stacked, Transpose
 

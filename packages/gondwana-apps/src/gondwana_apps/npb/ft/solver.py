@@ -11,11 +11,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.fft.fftw import BACKWARD, FORWARD
 from gondwana_apps.npb.common import stream
 from gondwana_apps.npb.common.benchmark import Echo
 from gondwana_apps.npb.common.sections import Sections
 from gondwana_apps.npb.ft.blocks import Blocks
-from gondwana_apps.npb.ft.fftw import BACKWARD, FORWARD
 from gondwana_apps.npb.ft.kernels import Factors, fill_planes
 from gondwana_apps.npb.ft.problem import ALPHA, Problem
 from gondwana_apps.npb.ft.transform import Transform

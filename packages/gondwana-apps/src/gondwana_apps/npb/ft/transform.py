@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
+from gondwana.fft.fftw import FORWARD, Plan, aligned
 from gondwana_apps.npb.common.sections import Sections
 from gondwana_apps.npb.ft.alltoall import AllToAll
 from gondwana_apps.npb.ft.blocks import Blocks
-from gondwana_apps.npb.ft.fftw import FORWARD, Plan, aligned
 from gondwana_apps.npb.ft.kernels import GAP, Factors, Lines, transform_planes
 from gondwana_apps.npb.ft.one_sided import BlockingSlabs, Pencils, Slabs
 from gondwana_apps.npb.ft.transposes import Transpose
@@ -60,14 +61,14 @@ class Transform:
         buffer.fill(0.0)
         columns, rows = blocks.whole
         return Lines(
-            self._plan(height, batch, batch + GAP, 1) if columns else None,
-            self._plan(width, 1, 1, width) if rows else None,
+            self._plan(buffer[:, :batch]) if columns else None,
+            self._plan(aligned((width,))) if rows else None,
             buffer,
         )
 
-    def _plan(self, n: int, count: int, stride: int, distance: int) -> int:
-        """The address of a plan that lives until the next call of `plan`."""
-        self._plans.append(Plan(n, count, stride, distance, self._sign))
+    def _plan(self, lines: npt.NDArray[np.complex128]) -> int:
+        """The address of a plan along the first axis that lives until the next call of `plan`."""
+        self._plans.append(Plan(lines, lines, (0,), self._sign))
         return self._plans[-1].address
 
     def __call__(self, factors: Factors | None = None) -> None:

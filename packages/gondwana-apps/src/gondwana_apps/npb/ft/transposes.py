@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 import gondwana as gw
+from gondwana.fft.fftw import aligned
 from gondwana_apps.npb.common.sections import Sections
 from gondwana_apps.npb.ft.blocks import Blocks
-from gondwana_apps.npb.ft.fftw import aligned
 from gondwana_apps.npb.ft.kernels import GAP, Factors, Lines, transform_planes
 
 STACK_BYTES = 2**22

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes.util
-import importlib.util
-
 import numpy as np
 import pytest
 
 import gondwana as gw
 from gondwana.errors import KernelError, UsageError
-from gondwana_apps.npb.ft import fftw
+from gondwana.fft import fftw
 
 
 @gw.jit
@@ -30,7 +27,7 @@ def random(shape):
 def test_transforms_of_columns(run, sign):
     data = random((16, 6))
     before = data.copy()
-    plan = fftw.Plan(16, 4, 6, 1, sign)
+    plan = fftw.Plan(data[:, :4], data[:, :4], (0,), sign)
     run(plan.address, data)
     transform = np.fft.fft if sign == fftw.FORWARD else lambda a, axis: 16 * np.fft.ifft(a, axis=axis)
     np.testing.assert_allclose(data[:, :4], transform(before[:, :4], axis=0), atol=1e-13)
@@ -40,15 +37,14 @@ def test_transforms_of_columns(run, sign):
 def test_transforms_of_rows_of_any_length():
     data = random((5, 21))
     before = data.copy()
-    plan = fftw.Plan(21, 5, 1, 21, fftw.FORWARD)
-    assert data.size >= plan.extent
+    plan = fftw.Plan(data, data, (1,), fftw.FORWARD)
+    np.testing.assert_array_equal(data, before)
     execute(plan.address, data)
     np.testing.assert_allclose(data, np.fft.fft(before, axis=1), atol=1e-12)
 
 
 def test_arrays_that_a_plan_cannot_take():
-    plan = fftw.Plan(8, 2, 1, 8, fftw.FORWARD)
-    assert plan.extent == 16
+    plan = fftw.Plan(random((2, 8)), random((2, 8)), (1,), fftw.FORWARD)
     for data in np.zeros(16), random((16, 2))[:, 0]:
         with pytest.raises(TypeError, match=r"is no c16\* without gaps"):
             fftw.execute(plan.address, data, data)
@@ -62,7 +58,7 @@ def test_arrays_that_a_plan_cannot_take():
 
 def test_plans_that_cannot_be():
     with pytest.raises(UsageError, match="give positive numbers"):
-        fftw.Plan(0, 1, 1, 1, fftw.FORWARD)
+        fftw.Plan(random((0, 1)), random((0, 1)), (0,), fftw.FORWARD)
 
 
 def test_aligned_arrays():
@@ -73,11 +69,9 @@ def test_aligned_arrays():
 
 
 def test_without_the_library(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(ctypes.util, "find_library", lambda name: None)
-    assert fftw._find() is None
+    assert fftw._find("no-such-library") is None
     monkeypatch.setattr(fftw, "LIBRARY", None)
-    with pytest.raises(UsageError, match=r"pip install 'gondwana\[npb\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'gondwana\[fft\]'"):
         fftw.version()
 
 
