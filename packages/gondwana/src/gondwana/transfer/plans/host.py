@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -180,29 +180,30 @@ class HostPlan(Plan):
         super()._with_kernels(*([one for one in part if _row(one).kept] for part in (early, late)), timed=timed)
 
     def _launch(self, launches: list[Launch]) -> None:
-        if launches and self._plan[HEAD.whole] != self._plan[HEAD.round]:
+        if self._plan[HEAD.whole] != self._plan[HEAD.round]:
             super()._launch(launches)
 
     def _begin(self) -> None:
         if self._time is not None:
             self._plan[HEAD.time :].view(np.float64)[0] = self._time
-        self._call(0)
+        if self._plan[HEAD.lent]:  # compiled code has a round under way, which `wait` goes on with
+            raise self._still_under_way()
+        if (found := _advance.call(self._plan_address, 0)) < 0:
+            self._fail(found)
 
     def _soon(self) -> bool:
-        return not self._requests and self._call(_SPINS) == 1
+        return not self._requests and self._advance(_SPINS)
 
-    def _advance(self) -> bool:
-        return self._call(_FEW_SPINS) == 1
+    def _advance(self, spins: int = _FEW_SPINS) -> bool:
+        if (found := _advance.call(self._plan_address, spins)) < 0:
+            self._fail(found)
+        return bool(found == 1)
 
-    def _call(self, spins: int) -> int:
-        """Go on with a round: see `host_native.advance`."""
-        found: int = _advance.call(self._plan_address, spins)
+    def _fail(self, found: int) -> NoReturn:
         if found == RAISED:
             for kernel in self._kernels:
                 kernel.check()
-        if found < 0:
-            raise mpi.module().Exception(-found)
-        return found
+        raise mpi.module().Exception(-found)
 
     def _build(self, copies: Copies, places: dict[int, int]) -> None:
         """Lay out what machine code reads."""

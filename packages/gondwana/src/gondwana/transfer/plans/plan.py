@@ -59,19 +59,23 @@ class Plan(ABC):
         """
         if self._timed is (time is None):
             check_time(time, needed=self._timed)
-        if self._pending or self._take_over():
-            call = {"exchange": "exchange", "accumulation": "accumulate"}.get(self._what, "start")
-            raise RuntimeError(
-                f"this {self._what} is still under way: call wait() on what {call}() returned before the next {call}"
-            )
+        if self._pending:
+            raise self._still_under_way()
         self._pending, self._time = True, time
         _under_way.append(self)
         if self._rounds is None:
             self._begin()
         else:
             self._rounds.begin(self._begin)
-        self._launch(self._early)
+        if self._early:
+            self._launch(self._early)
         return self
+
+    def _still_under_way(self) -> RuntimeError:
+        call = {"exchange": "exchange", "accumulation": "accumulate"}.get(self._what, "start")
+        return RuntimeError(
+            f"this {self._what} is still under way: call wait() on what {call}() returned before the next {call}"
+        )
 
     def wait(self) -> None:
         """Return when all copies to and from this rank are made. Blocks; user-level progress.
@@ -114,7 +118,8 @@ class Plan(ABC):
     def _finish(self) -> None:
         try:
             self._end()
-            self._launch(self._late)
+            if self._late:
+                self._launch(self._late)
         finally:  # a kernel at a wall may raise
             self._pending = False
             _under_way.remove(self)
@@ -197,10 +202,10 @@ def check_time(time: float | None, *, needed: bool) -> None:
     Raises:
         UsageError: so it is.
     """
-    if needed and time is None:
-        raise UsageError("exchange: a wall of these arrays depends on the time: call exchange(time=...)")
-    if not needed and time is not None:
-        raise UsageError(f"exchange(time={time!r}): no wall of these arrays depends on the time: leave it out")
+    if needed is (time is None):
+        missing = "exchange: a wall of these arrays depends on the time: call exchange(time=...)"
+        extra = f"exchange(time={time!r}): no wall of these arrays depends on the time: leave it out"
+        raise UsageError(missing if needed else extra)
 
 
 _FIRST_TAG, _TAGS = 30_002, 2000
