@@ -178,7 +178,7 @@ def under_way() -> list[Copies]:
     return [plan._copies for plan in _under_way]
 
 
-def _refuse(self: Plan) -> NoReturn:
+def _refuse(self: Plan, *_given: float | None) -> NoReturn:
     """Stand in a forked copy of a rank for what uses the counters of the rank."""
     raise UsageError(
         f"a process that a rank has made by os.fork, as multiprocessing does, uses the {self._what} of the rank, but "
