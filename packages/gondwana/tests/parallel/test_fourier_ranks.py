@@ -14,7 +14,7 @@ from gondwana.errors import UsageError
 
 pytestmark = [
     pytest.mark.parallel,
-    pytest.mark.ranks(1, 2, 3, 4, 6),
+    pytest.mark.ranks(2, 3, 4, 6),  # one rank: see property/test_fourier.py
     pytest.mark.ranks(4, ranks_per_node=2),
 ]
 

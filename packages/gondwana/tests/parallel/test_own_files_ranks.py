@@ -28,7 +28,7 @@ STAR = np.dtype(
     [("mass", "f8"), ("place", "f4", (3,)), ("state", [("age", "i4"), ("bright", "?")])],
 )
 
-on_ranks = pytest.mark.ranks(1, 2, 3, 4, 6)
+on_ranks = pytest.mark.ranks(2, 3, 4, 6)  # one rank: see unit/test_own_files.py
 on_nodes = pytest.mark.ranks(4, ranks_per_node=2)
 
 

@@ -15,7 +15,7 @@ from gondwana.errors import UsageError
 
 pytestmark = pytest.mark.parallel
 
-on_ranks = pytest.mark.ranks(1, 2, 3, 4, 6)
+on_ranks = pytest.mark.ranks(1, 3, 4, 6)
 on_nodes = pytest.mark.ranks(4, ranks_per_node=2)
 on_gpus = pytest.mark.ranks(2, variables={"GONDWANA_CUDA": "emulated"}, id="gpus")
 
@@ -162,10 +162,9 @@ def test_the_example_of_a_dielectric(world: gw.Team) -> None:
 
 
 @on_gpus
-@pytest.mark.parametrize("method", METHODS)
-def test_on_gpus(method: Any, world: gw.Team) -> None:
+def test_on_gpus(world: gw.Team) -> None:
     b, right = right_side("float64", world, kind=gw.cuda())
-    found = method(diffusion, b, rtol=1e-8)
+    found = solvers.cg(diffusion, b, rtol=1e-8)
     expected = np.linalg.solve(SYSTEMS["diffusion"][1], right).reshape(SHAPE)
     np.testing.assert_allclose(found.x.to_numpy(), expected, atol=1e-6)
 
