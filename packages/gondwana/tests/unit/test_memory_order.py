@@ -181,7 +181,7 @@ def exchange_ghosts(memory: Memory) -> None:
     """Two ranks write into each other's ghosts by a plan, and compute with them between the rounds."""
     native = as_python(host_native, memory)
     flags, rows, cells = words(64), words(1), words(16)
-    plans, links = [words(16) for _ in range(2)], [words(len(host_native.LINK)) for _ in range(2)]
+    plans, links = [words(len(host_native.HEAD)) for _ in range(2)], [words(len(host_native.LINK)) for _ in range(2)]
     native.execute_rows = lambda table, first, last: (
         last > first and memory.move_bytes(at(cells, 8 * (1 - memory.rank) + 1), at(cells, 8 * memory.rank), 8)
     )
