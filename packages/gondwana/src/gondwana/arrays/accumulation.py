@@ -56,11 +56,10 @@ def accumulation(array: GlobalArray) -> Plan:
             copies.incoming.setdefault(room[0], []).append(pair(*room))
     plan = plan_in(copies, [[kind] for kind in array.kinds])
     local, (add, clear) = array.block(team.rank), _kernels()
-    sums = [(local.restrict(piece.target + piece.shift), end(team.rank, piece, at)) for _, piece, at in mine]
-    ghosts = [local.restrict(piece.target) for piece in layout.pieces(team.rank, corners=True)]
     # In the order of the rooms: so the order in which numbers are added to a cell depends on the layout alone.
-    steps = [(add.prepared(cells.domain, cells, room), False) for cells, room in sums]
-    plan._with_kernels([], steps + [(clear.prepared(cells.domain, cells), False) for cells in ghosts])
+    steps = [add.prepared(piece.target + piece.shift, local, end(team.rank, piece, at)) for _, piece, at in mine]
+    steps += [clear.prepared(piece.target, local) for piece in layout.pieces(team.rank, corners=True)]
+    plan._with_kernels([], [(step, False) for step in steps])
     return plan
 
 

@@ -291,8 +291,7 @@ def described(faces: Faces) -> dict[str, str]:
     found = {}
     for face, condition in named(faces).items():
         function: Any = condition.kernel.py_func if isinstance(condition, Wall) else condition.function
-        made_by = repr(condition) if function is None else f"{type(condition).__name__}({fingerprint(function)})"
-        found[face] = made_by
+        found[face] = repr(condition) if function is None else f"{type(condition).__name__}({fingerprint(function)})"
     return found
 
 

@@ -130,10 +130,9 @@ class Prepared:
         self._loaded, self._boxes, self._name, self._flags, self._anew = loaded, boxes, name, flags, anew
         self._content = boxes.header(0) + data
         self._block = _block_type(len(self._content)).from_buffer_copy(self._content)
-        self._address, self._last = ctypes.addressof(self._block), len(self._content) - WORD
-        self._large = bool(flags) or boxes.points >= _WORTH_WAKING
-        places = loaded.address, self._address, self._address + self._last
-        self.words = () if flags else (*places, self._large or anew is not None)
+        at, self._last = ctypes.addressof(self._block), len(self._content) - WORD
+        self._address, self._large = at, bool(flags) or boxes.points >= _WORTH_WAKING
+        self.words = () if flags else (loaded.address, at, at + self._last, self._large or anew is not None)
 
     def __call__(self, *last: float) -> None:
         """Run the kernel. Local; returns when it is done.

@@ -74,8 +74,7 @@ def _start(plan: Any, time: Any = None) -> Any:
         time is not None and not isinstance(time, types.NoneType | types.Omitted),
     )
     if needed != given:
-        takes = "start(time): a wall of these arrays depends" if needed else "start(): no wall of these arrays depends"
-        raise TypingError(f"the plan is started by {takes} on the time")
+        raise TypingError(f"start({'time): a' if needed else '): no'} wall of these arrays depends on the time")
 
     def run(plan: Any, time: Any = None) -> None:
         head, begin = handle_word(plan, _PLAN), recording.begin()
