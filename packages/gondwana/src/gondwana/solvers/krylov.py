@@ -91,10 +91,9 @@ def cg(
     system = _System(A, b, x, M, rtol, atol, maxiter, callback, exact=exact)
     x, dot, cells = system.x, system.products.dot, b.owned
     r, d, q = system.start(), zeros_like(b), zeros_like(b)
-    z = zeros_like(b) if M is not None else r
     rho = 0.0
     while system.goes_on():
-        system.precondition(r, z)
+        z = system.preconditioned(r)
         last, rho = rho, dot(r, z) if M is not None else system.norm**2
         vectors.add_to_multiple(cells, d, z, rho / last if last else 0.0)
         system.apply(d, q)
@@ -136,7 +135,6 @@ def bicgstab(
     x, dot, cells = system.x, system.products.dot, b.owned
     r = system.start()
     shadow, d, v, t = (zeros_like(b) for _ in range(4))
-    dd, ss = (zeros_like(b), zeros_like(b)) if M is not None else (d, r)
     vectors.copy(cells, shadow, r)
     rho = alpha = omega = 1.0
     while system.goes_on():
@@ -146,7 +144,7 @@ def bicgstab(
         if system.iterations:
             vectors.add(cells, d, -omega, v)
         vectors.add_to_multiple(cells, d, r, rho / last * (alpha / omega) if system.iterations else 0.0)
-        system.precondition(d, dd)
+        dd = system.preconditioned(d)
         system.apply(dd, v)
         across = dot(shadow, v)
         if across == 0.0:
@@ -156,7 +154,7 @@ def bicgstab(
         if norm <= system.bound:
             system.iterated(norm)
             break
-        system.precondition(r, ss)
+        ss = system.preconditioned(r)
         system.apply(ss, t)
         squares = system.products.norm(t) ** 2
         omega = dot(t, r) / squares if squares else 0.0
@@ -220,18 +218,14 @@ def gmres(
     system = _System(A, b, x, M, rtol, atol, maxiter, callback, exact=exact)
     x, dot, cells = system.x, system.products.dot, b.owned
     r, basis = system.start(), [zeros_like(b)]
-    z = zeros_like(b) if M is not None else basis[0]
     while system.goes_on():
         vectors.scale(cells, basis[0], 1.0 / system.norm, r)
         triangle = _Triangle(system.norm, restart, b.dtype)
         while system.goes_on() and triangle.size < restart:
-            newest = basis[triangle.size]
             if len(basis) == triangle.size + 1:
                 basis.append(zeros_like(b))
             following = basis[triangle.size + 1]
-            if M is not None:
-                system.precondition(newest, z)
-            system.apply(z if M is not None else newest, following)
+            system.apply(system.preconditioned(basis[triangle.size]), following)
             column = []
             for vector in basis[: triangle.size + 1]:
                 column.append(dot(vector, following))
@@ -244,9 +238,7 @@ def gmres(
         vectors.scale(cells, r, 0.0, r)
         for factor, vector in zip(triangle.solved(), basis, strict=False):
             vectors.add(cells, r, factor, vector)
-        if M is not None:
-            system.precondition(r, z)
-        vectors.add(cells, x, 1.0, z if M is not None else r)
+        vectors.add(cells, x, 1.0, system.preconditioned(r))
         system.restart(r)
     return system.solution()
 
@@ -314,6 +306,7 @@ class _System:
         self._operator, self._preconditioner, self._b = A, M, b
         self._most = 10 * b.size if maxiter is None else maxiter
         self._callback, self._is_zero = callback, x is None
+        self._room = b if M is None else zeros_like(b)  # of M r: b itself is never written
         self.x = zeros_like(b) if x is None else x
         self.products = Products(exact=exact)
         size = self.products.norm(b)
@@ -353,10 +346,12 @@ class _System:
         """Set y to A x."""
         _apply(self._operator, x, y)
 
-    def precondition(self, r: GlobalArray, z: GlobalArray) -> None:
-        """Set z to M r."""
-        if self._preconditioner is not None:
-            _apply(self._preconditioner, r, z)
+    def preconditioned(self, r: GlobalArray) -> GlobalArray:
+        """Return M r, in an array that the next call overwrites; without a preconditioner r itself."""
+        if self._preconditioner is None:
+            return r
+        _apply(self._preconditioner, r, self._room)
+        return self._room
 
     def solution(self) -> Solution:
         """Return what has been found."""
