@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 WARM_UP = 2
 MAX_CALLS = 1_000_000
+TRIES = 4
+"""Measurements that are begun, if something is compiled during each."""
 
 Variant = Callable[[int], float]
 """Performs the operation a number of times and returns the seconds that this took."""
@@ -80,7 +82,8 @@ def interleave(
 
     Raises:
         UsageError: no variant or no round.
-        GondwanaError: something was compiled while the clock ran.
+        GondwanaError: something was compiled while the clock ran, in all of a few tries: the library itself compiles
+            the code of a path once it has been used so often that this pays.
 
     Example:
         >>> samples = interleave({"sum": timed(lambda: sum(range(100)))}, repeat=3, batch_seconds=0.001)
@@ -97,12 +100,13 @@ def interleave(
         _batch(variants[name], untimed, team)
         return _batch(variants[name], number_of_calls, team) / number_of_calls
 
-    compiled = compilation().compiled
-    with collector.paused():
-        samples = in_turns({name: partial(sample, name) for name in variants}, repeat, discard=discard, team=team)
-    if compilation().compiled != compiled:
-        raise GondwanaError("a function was compiled while the clock ran: call it with its final arguments before")
-    return {name: _over_ranks(values, team, of_ranks) for name, values in samples.items()}
+    for _ in range(TRIES):
+        before = compilation().compiled
+        with collector.paused():
+            samples = in_turns({name: partial(sample, name) for name in variants}, repeat, discard=discard, team=team)
+        if not any(_over_ranks([compilation().compiled - before], team, max)):
+            return {name: _over_ranks(values, team, of_ranks) for name, values in samples.items()}
+    raise GondwanaError("a function was compiled while the clock ran: call it with its final arguments before")
 
 
 def in_turns(

@@ -117,6 +117,15 @@ def test_compiling_while_the_clock_runs_is_an_error(monkeypatch: pytest.MonkeyPa
         interleave({"a": timed(lambda: None)}, repeat=1, batch_seconds=0.0001)
 
 
+def test_what_is_compiled_once_is_measured_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library compiles the code of some paths when they have been used often enough."""
+    counts, log = iter([0, 1]), []
+    monkeypatch.setattr(measure, "compilation", lambda: Compilation(compiled=next(counts, 1)))
+    samples = interleave({"a": timed(lambda: log.append(1))}, repeat=3, calls=(0, 10), batch_seconds=0.0001)
+    assert len(samples["a"]) == 3
+    assert len(log) == measure.WARM_UP + 2 * 3 * 10
+
+
 def test_nothing_to_measure_is_refused() -> None:
     with pytest.raises(UsageError, match="0 variants"):
         interleave({})
