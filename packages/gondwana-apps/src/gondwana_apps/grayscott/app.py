@@ -75,7 +75,7 @@ def main(argv: list[str]) -> int:
     """
     options = _parser().parse_args(argv)
     team = gw.world
-    settings = on_first_rank(team, lambda: _checked(options, team.size))
+    settings = on_first_rank(team, lambda: _load(options))
     with reserved(settings, team):
         return _run(settings, team, options.json)
 
@@ -126,12 +126,6 @@ def _load(options: argparse.Namespace) -> Settings:
     return load(options.settings, options.set, options.device)
 
 
-def _checked(options: argparse.Namespace, ranks: int) -> Settings:
-    settings = _load(options)
-    resources.check_ranks(settings, ranks)
-    return settings
-
-
 def _announce(simulation: Simulation) -> None:
     s, team = simulation.settings, simulation.team
     sweeps = ", two steps a sweep" if simulation.fuse_steps == 2 else ""
@@ -162,10 +156,7 @@ def _result(simulation: Simulation, pace: Pace, summary: Summary, verdict: Verdi
     rate = s.L**3 / pace.seconds_per_step() if pace.steps else 0.0
     return {
         "app": "gray-scott",
-        "version": gw.__version__,
         "verified": verdict.verified,
-        "ranks": simulation.team.size,
-        "threads": gw.threads(),
         "device": "host" if device is None else "cuda",
         "device_name": None if device is None else device.name,
         "fuse_steps": simulation.fuse_steps,

@@ -9,7 +9,7 @@ import gondwana as gw
 from gondwana_apps import run_files
 from gondwana_apps.grayscott import devices, fusing
 from gondwana_apps.grayscott.fields import make_fields
-from gondwana_apps.grayscott.kernels import Rates, largest, smallest, total
+from gondwana_apps.grayscott.kernels import Rates
 from gondwana_apps.grayscott.settings import Settings
 from gondwana_apps.grayscott.stepper import Stepper
 
@@ -128,9 +128,7 @@ class Simulation:
 
     def summary(self) -> Summary:
         """Return extremes and exact sums of both fields. Collective over team; blocks."""
-        folds = smallest, largest, total
-        values = [fold.all(self.team, field.owned, field) for field in (self.u, self.v) for fold in folds]
-        return Summary(*map(float, values))
+        return Summary(*(float(fold()) for f in (self.u, self.v) for fold in (f.min, f.max, f.sum)))
 
     def restore(self) -> None:
         """Continue from the checkpoint named by the settings, written by any ranks. Collective over team; blocks.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from argparse import Namespace
 from dataclasses import dataclass, field
@@ -26,6 +24,7 @@ from gondwana_apps.heat.simulation import Balance, Simulation
 from gondwana_apps.heat.steps import Record
 from gondwana_apps.heat.verify import Verdict, verify
 from gondwana_apps.options import on_first_rank
+from gondwana_apps.timers import spread
 
 DEVICES = ("host", "cuda")
 """Devices of the kernels."""
@@ -224,11 +223,9 @@ def _gathered(nanoseconds: NDArray[np.int64], team: gw.Team) -> NDArray[np.float
 
 
 def _as_csv(record: NDArray[np.float64], first: int) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["step", *(f"rank_{rank}_s" for rank in range(record.shape[1]))])
-    writer.writerows([step, *(f"{seconds:.9f}" for seconds in row)] for step, row in enumerate(record.tolist(), first))
-    return text.getvalue()
+    rows = [["step", *(f"rank_{rank}_s" for rank in range(record.shape[1]))]]
+    rows += ([str(step), *(f"{seconds:.9f}" for seconds in row)] for step, row in enumerate(record.tolist(), first))
+    return "".join(",".join(row) + "\n" for row in rows)
 
 
 def _result(
@@ -240,10 +237,7 @@ def _result(
     places = {"p1": 1, "p25": 25, "median": 50, "p75": 75, "p99": 99} if len(counted) else {}
     return {
         "app": "heat",
-        "version": gw.__version__,
         "verified": None if verdict is None else verdict.verified,
-        "ranks": simulation.team.size,
-        "threads": gw.threads(),
         "device": s.device,
         "variant": s.variant,
         "fuse_steps": simulation.fuse_steps,
@@ -253,10 +247,6 @@ def _result(
         "steps": len(record),
         "lines": [line._asdict() for line in outcome.lines],
         "step_seconds": {name: float(np.percentile(counted, place)) for name, place in places.items()},
-        "step_seconds_over_ranks": {
-            "min": float(per_rank.min()),
-            "median": float(np.median(per_rank)),
-            "max": float(per_rank.max()),
-        },
+        "step_seconds_over_ranks": spread(per_rank.tolist()),
         "config": msgspec.to_builtins(s),
     }

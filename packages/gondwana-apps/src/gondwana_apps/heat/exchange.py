@@ -1,12 +1,12 @@
 """Three ways by which a rank gets the cells at its neighbours' faces, each for one array.
 
-- `OneSided`: the library's exchange of ghosts. On a node every rank stores its cells into its neighbours' ghosts and
+- `one_sided`: the library's exchange of ghosts. On a node every rank stores its cells into its neighbours' ghosts and
   raises a flag; no rank receives anything.
 - `TwoSided`: cells are packed and sent, received and unpacked: non-blocking messages, as in the original program.
 - `CopyNotify`: a one-sided copy into the neighbour's ghosts calls a function there that counts arrivals, as in the port
   of the original to UPC++.
 
-Between `begin` and `finish` the ghosts and the cells at the faces must not be touched. A step reads the ghosts of one
+Between `start` and `wait` the ghosts and the cells at the faces must not be touched. A step reads the ghosts of one
 array and writes the other, and every rank sends in every step: so no rank sends to ghosts that are still being read,
 and no rank needs to ask (`ready`).
 """
@@ -14,12 +14,14 @@ and no rank needs to ask (`ready`).
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
+from gondwana.runtime.progress import wait_until
 
 _POLLS = 1000
 """Checks for arrivals before the processor is yielded to other ranks between them."""
@@ -28,12 +30,12 @@ _yield_processor = gw.extern("libc.so.6", "sched_yield", "i4()")
 
 
 class Exchange(Protocol):
-    """Fills the ghosts of an array. Collective over its team to make."""
+    """Fills the ghosts of an array, as a plan of the library does. Collective over its team to make."""
 
-    def begin(self) -> None:
+    def start(self) -> object:
         """Start; the cells at the faces have their values. Collective over the neighbours; does not wait for them."""
 
-    def finish(self) -> None:
+    def wait(self) -> None:
         """Wait for the ghosts, and until the cells may change. Collective over the neighbours; blocks."""
 
 
@@ -68,20 +70,11 @@ def has_corners(layout: gw.Layout) -> bool:
     return max(layout.ghost) > 1
 
 
-class OneSided:
-    """The library's exchange of ghosts."""
-
-    def __init__(self, T: gw.GlobalArray) -> None:
-        self.plan = gw.exchange(T, corners=has_corners(T.layout), ready=True)
-        self.plan.wait()
-
-    def begin(self) -> None:
-        """Start to store or to put."""
-        self.plan.start()
-
-    def finish(self) -> None:
-        """Wait for the ghosts."""
-        self.plan.wait()
+def one_sided(T: gw.GlobalArray) -> gw.Plan:
+    """Return the library's exchange of ghosts. Collective over the team of the array."""
+    plan = gw.exchange(T, corners=has_corners(T.layout), ready=True)
+    plan.wait()
+    return plan
 
 
 class TwoSided:
@@ -93,7 +86,7 @@ class TwoSided:
         self._inboxes = [gw.Array.empty(face.ghosts, T.dtype) for face in self._faces]
         self._requests: list[gw.Request] = []
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Receive and send without waiting."""
         team = self._T.team
         for face, inbox in zip(self._faces, self._inboxes, strict=True):
@@ -101,7 +94,7 @@ class TwoSided:
         for face in self._faces:
             self._requests.append(gw.isend(team, self._T.local.restrict(face.cells).copy(), face.rank))
 
-    def finish(self) -> None:
+    def wait(self) -> None:
         """Wait for all messages, and unpack those received."""
         gw.wait_all(self._requests)
         self._requests.clear()
@@ -110,63 +103,39 @@ class TwoSided:
 
 
 class CopyNotify:
-    """Copies into the ghosts of the neighbours; each counts itself there when it has arrived."""
+    """Copies into the ghosts of the neighbours; each counts itself there when it has arrived.
+
+    A fast neighbour may be a round ahead of a slow one, so they are counted separately.
+    """
 
     def __init__(self, T: gw.GlobalArray) -> None:
         shared = faces(T.layout, T.team.rank)
         self._rounds = 0
-        self._arrivals = gw.DistObject(Arrivals([face.rank for face in shared]), T.team)
+        self._arrivals = gw.DistObject(dict.fromkeys((face.rank for face in shared), 0), T.team)
         self._notify = _arrive, self._arrivals, T.team.rank
         self._ends = [(T.local.restrict(face.cells), T.block(face.rank).restrict(face.cells)) for face in shared]
         self._copies: list[gw.Future[Any]] = []
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the copies."""
         self._rounds += 1
         for cells, ghosts in self._ends:
             self._copies.append(gw.copy(cells, ghosts, notify=self._notify))
 
-    def finish(self) -> None:
+    def wait(self) -> None:
         """Wait until each neighbour's copy has arrived here, and the copies made here are complete."""
-        self._arrivals.value.of_round(self._rounds).wait()
+        counts = self._arrivals.value
+        wait_until(lambda: all(count >= self._rounds for count in counts.values()), "the copies of the neighbours")
         gw.when_all(*self._copies).wait()
         self._copies.clear()
 
 
-class Arrivals:
-    """Numbers of copies of each neighbour that have arrived on this rank. Local.
-
-    A fast neighbour may be a round ahead of a slow one, so they are counted separately.
-    """
-
-    def __init__(self, neighbours: list[int]) -> None:
-        self._counts = dict.fromkeys(neighbours, 0)
-        self._awaited = 0
-        self._promise: gw.Promise[None] = gw.Promise()
-
-    def of_round(self, number: int) -> gw.Future[None]:
-        """Return the future of the arrival of `number` copies from each neighbour. Local."""
-        self._awaited, self._promise = number, gw.Promise()
-        future = self._promise.future
-        self._look()
-        return future
-
-    def count(self, rank: int) -> None:
-        """Count one more copy of a neighbour. Local."""
-        self._counts[rank] += 1
-        self._look()
-
-    def _look(self) -> None:
-        if not self._promise.future.done() and all(count >= self._awaited for count in self._counts.values()):
-            self._promise.set_result(None)
+def _arrive(arrivals: gw.DistObject[dict[int, int]], rank: int) -> None:
+    arrivals.value[rank] += 1
 
 
-def _arrive(arrivals: gw.DistObject[Arrivals], rank: int) -> None:
-    arrivals.value.count(rank)
-
-
-EXCHANGES: dict[str, type[OneSided | TwoSided | CopyNotify]] = {
-    "one-sided": OneSided,
+EXCHANGES: dict[str, Callable[[gw.GlobalArray], Exchange]] = {
+    "one-sided": one_sided,
     "two-sided": TwoSided,
     "copy-notify": CopyNotify,
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gondwana_apps.hpcg.problem import Level
+from gondwana_apps.hpcg.problem import Level, nonzeros
 from gondwana_apps.hpcg.split import PLACES
 
 DOUBLE, INDEX, NUMBER = 8, 4, 8
@@ -44,7 +45,10 @@ class Operations:
 
 def sizes(levels: Sequence[Level]) -> list[Sizes]:
     """Return the sizes of all levels. Local."""
-    return [Sizes(level.global_rows, level.global_nonzeros, level.columns) for level in levels]
+    shapes = [level.geometry.shape for level in levels]
+    return [
+        Sizes(math.prod(shape), nonzeros(shape), level.columns) for shape, level in zip(shapes, levels, strict=True)
+    ]
 
 
 def operations(levels: Sequence[Sizes], sets: int, iterations: int) -> Operations:

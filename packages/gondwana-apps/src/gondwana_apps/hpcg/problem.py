@@ -76,17 +76,6 @@ class Level:
         """Own rows and those of other ranks that they reach: the length of a vector that is multiplied."""
         return self.rows + self.halo.size
 
-    @property
-    def global_rows(self) -> int:
-        """Rows of all ranks together."""
-        nx, ny, nz = self.geometry.shape
-        return nx * ny * nz
-
-    @property
-    def global_nonzeros(self) -> int:
-        """Entries of all ranks together."""
-        return nonzeros(self.geometry.shape)
-
 
 @dataclass
 class System:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 import gondwana as gw
 from gondwana_apps.hpcg.exchange import update
 from gondwana_apps.hpcg.problem import LEVELS, System
-from gondwana_apps.hpcg.solution import Solution, Times
+from gondwana_apps.hpcg.solution import Solution
+from gondwana_apps.timers import Timers
 
 Vector = NDArray[np.float64]
 
@@ -123,7 +124,7 @@ class Reference:
             tolerance: norm of the residual, relative to that at the start, at which to stop.
             preconditioned: whether to precondition by multigrid.
         """
-        rows, times, started = self.system.levels[0].rows, Times(), perf_counter()
+        rows, times, started = self.system.levels[0].rows, Timers(), perf_counter()
         r, z, p, ap = self._r, self._z, self._p, self._ap
         p[:rows] = x[:rows]
         with times("multiply"):
@@ -146,10 +147,10 @@ class Reference:
                 combine(1.0, r, -alpha, ap, r, rows)
             norm = math.sqrt(self._dot(r, r, times))
             done += 1
-        times.total = perf_counter() - started
-        return Solution(done, first, norm, times)
+        times.seconds["total"] = perf_counter() - started
+        return Solution(done, first, norm, times.seconds)
 
-    def _dot(self, x: Vector, y: Vector, times: Times) -> float:
+    def _dot(self, x: Vector, y: Vector, times: Timers) -> float:
         with times("dot"):
             part = dot(x, y, self.system.levels[0].rows)
             with times("reduce"):

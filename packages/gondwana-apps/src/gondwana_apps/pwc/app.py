@@ -110,11 +110,7 @@ def _result(annealing: Annealing, partition: Partition, truth: list[str]) -> dic
     labels = partition.labels
     return {
         "app": "pwc",
-        "version": gw.__version__,
         "verified": partition.verified,
-        "ranks": gw.world.size,
-        "threads": gw.threads(),
-        "device": "host",
         "points": len(labels),
         "clusters": len(partition.sizes),
         "sizes": partition.sizes.tolist(),

@@ -19,7 +19,7 @@ from gondwana_apps.heat import exchange
 from gondwana_apps.heat.kernels import rates_of
 from gondwana_apps.heat.settings import Settings
 from gondwana_apps.heat.simulation import Simulation
-from gondwana_apps.heat.steps import COMPILED, Parts, Plan, Record, compiled_loop
+from gondwana_apps.heat.steps import COMPILED, Record, compiled_loop, plan_of
 from gondwana_bench import build
 from gondwana_bench.processes import job_options
 
@@ -107,15 +107,13 @@ def _application(simulation: Simulation) -> Variant:
 def _compiled(
     loop: Any, settings: Settings, T: gw.GlobalArray, other: gw.GlobalArray, handles: Any, blocks: Blocks
 ) -> Variant:
-    empty = exchange.as_rows([])
-    parts = Parts(empty, empty, exchange.as_rows([T.owned]))
-    plan = Plan(settings.N // 2, settings.N, 1, overlap=False)
+    plan = plan_of(settings, T)._replace(box=blocks)  # as C takes it
 
     def run(steps: int) -> tuple[NDArray[np.int64], float]:
         _clear(T, other)
         record = Record(np.zeros(steps, np.int64), np.zeros(steps))
         arrays = T.local.numpy(), other.local.numpy()  # as C takes them
-        gw.parallel(loop, *arrays, *handles, T.team, parts, blocks, rates_of(settings), plan, 0, record, threads=1)
+        gw.parallel(loop, *arrays, *handles, plan, 0, record, threads=1)
         return record.nanoseconds, float(record.sums[-1])
 
     return run
