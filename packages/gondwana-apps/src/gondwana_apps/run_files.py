@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import gondwana as gw
 from gondwana.errors import UsageError
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gondwana_apps.heat.settings import Settings as HeatSettings
 
 Arrays = Mapping[str, gw.GlobalArray]
+T = TypeVar("T")
+
 Keys: TypeAlias = "GrayScottSettings | HeatSettings"
 """Settings with the keys that say what is written, when, and the source of a continuation."""
 
@@ -130,15 +132,13 @@ def check(keys: Keys, output: int, checkpoints: int, last: tuple[str, int]) -> N
     """
     if keys.checkpoint:
         _check_dataset("checkpoint_output", keys.checkpoint_output, checkpoints, replace=True)
-        _check_free(keys)
+        # Another job may be saving under this name; a restart waits for the end of a killed one.
+        _checked("checkpoint_output", check_free, keys.checkpoint_output, PATIENCE_S if keys.restart else 0.0)
     if keys.output:
         # The checkpoints usually share the disk; if they do not, this asks for a little too much.
         _check_dataset("output", keys.output, output + checkpoints, replace=keys.overwrite or keys.restart)
     if keys.restart:
-        try:
-            found = checkpoint.newest(keys.restart_input)
-        except UsageError as error:
-            raise UsageError(f"restart_input: {error}") from None
+        found = _checked("restart_input", checkpoint.newest, keys.restart_input)
         key, value = last
         if value < found.step:
             raise UsageError(
@@ -147,12 +147,12 @@ def check(keys: Keys, output: int, checkpoints: int, last: tuple[str, int]) -> N
             )
 
 
-def _check_free(keys: Keys) -> None:
-    """Refuse a name of checkpoints under which another job is saving; a restart waits for the end of a killed one."""
+def _checked(key: str, check: Callable[..., T], *given: object) -> T:
+    """The result of a check of a key, whose error names the key."""
     try:
-        check_free(keys.checkpoint_output, PATIENCE_S if keys.restart else 0.0)
+        return check(*given)
     except UsageError as error:
-        raise UsageError(f"checkpoint_output: {error}") from None
+        raise UsageError(f"{key}: {error}") from None
 
 
 def _check_dataset(key: str, name: str, size: int, *, replace: bool) -> None:

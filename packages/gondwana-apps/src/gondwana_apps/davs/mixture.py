@@ -192,9 +192,8 @@ class Mixture:
         while True:
             # Clusters are compared with those close to close ones, which may have moved meanwhile.
             near = max(self._closest + law.limit, 16.0 * self.settings.ScaledSquaredDistanceAtClosenessTest)
-            self.window, links = self.exchange.window(
-                rows, min(math.sqrt(near) * law.widths[0], _FAR), relative=self.settings.relative
-            )
+            radius = min(math.sqrt(near) * law.widths[0], _FAR)
+            self.window, links = self.exchange.window(rows, radius, relative=self.settings.relative)
             self.home = self.exchange.home(self.window)
             self._prepare(links)
             found = np.array(self._run(lists.begin, law))
@@ -300,15 +299,15 @@ class Mixture:
 
     def moments(self, conditions: Conditions) -> Moments:
         """Compute the basis of decisions. Collective over the team."""
-        d = self.dimension
+        d, law = self.dimension, self.law(conditions)
         about = np.empty((len(self.window), 4 + d + d * d))
         sponge_count, energy, free_energy = self._run(
-            kernels.measure, self.law(conditions), self._scales, conditions.sponge_weight, about
+            kernels.measure, law, self._scales, conditions.sponge_weight, about
         )
+        counts, freezing, occupied, widths = about[:, :4].T
         drift, scatter = about[:, 4 : 4 + d], about[:, 4 + d :].reshape(-1, d, d)
-        return Moments(
-            sponge_count, 0.5 * energy, conditions.temperature * free_energy, *about[:, :4].T, drift, scatter
-        )
+        sums = sponge_count, 0.5 * energy, conditions.temperature * free_energy
+        return Moments(*sums, counts, freezing, occupied, widths, drift, scatter)
 
 
 def _power(bound: float) -> float:

@@ -19,7 +19,7 @@ from gondwana.results import check_writable, write_application, write_text
 from gondwana_apps import gpus, run_files
 from gondwana_apps.free_memory import available_memory, in_gib
 from gondwana_apps.heat import division
-from gondwana_apps.heat.settings import PHYSICS, Settings, load, parser
+from gondwana_apps.heat.settings import Settings, load, parser
 from gondwana_apps.heat.simulation import Balance, Simulation
 from gondwana_apps.heat.steps import Record
 from gondwana_apps.heat.verify import Verdict, verify
@@ -209,8 +209,7 @@ def _print_line(line: Printed, team: gw.Team) -> None:
 def _attributes(simulation: Simulation) -> dict[str, Any]:
     """The dataset's description of itself."""
     s = simulation.settings
-    constants = {name: getattr(s, name) for name in PHYSICS}
-    about = provenance(simulation.team, constants, msgspec.to_builtins(s), grid=simulation.T.grid)
+    about = provenance(simulation.team, s.physics(), msgspec.to_builtins(s), grid=simulation.T.grid)
     # ParaView takes the contiguous axis, z, as its first.
     return {**about, **fides(["T"]), **vtk_image(["T"], s.shape[::-1])}
 

@@ -148,41 +148,46 @@ class Messages(NamedTuple):
     Attributes:
         team: team of the array.
         ranks: the neighbour of each message.
-        cells: boxes to send, one in a row: three lower corners, three upper ones.
-        ghosts: boxes to receive.
         starts: start of each message.
-        outbox: packed cells.
-        inbox: packed ghosts.
+        outbox: cells to send.
+        inbox: ghosts as they arrive.
+        packing: plan of the copies from the array to `outbox`.
+        unpacking: plan of the copies from `inbox` to the array.
         requests: requests of receives, then of sends.
     """
 
     team: gw.Team
     ranks: NDArray[np.int64]
-    cells: NDArray[np.int64]
-    ghosts: NDArray[np.int64]
     starts: NDArray[np.int64]
     outbox: NDArray[np.float64]
     inbox: NDArray[np.float64]
+    packing: gw.Plan
+    unpacking: gw.Plan
     requests: NDArray[np.int64]
 
 
-def messages(layout: gw.Layout, team: gw.Team) -> Messages:
-    """Return buffers for the messages of this rank. Local.
+def messages(T: gw.GlobalArray, inbox: NDArray[np.float64] | None = None) -> Messages:
+    """Return the messages of this rank. Collective over the team of the array.
 
     Args:
-        layout: layout of the arrays.
-        team: the ranks that share them.
+        T: the array.
+        inbox: memory for the ghosts as they arrive; default: new memory.
     """
-    shared = faces(layout, team.rank)
-    sizes = [face.cells.size for face in shared]
+    shared, team = faces(T.layout, T.team.rank), T.team
+    starts = np.cumsum([0, *(face.cells.size for face in shared)])
+    outbox, inbox = np.zeros(starts[-1]), np.zeros(starts[-1]) if inbox is None else inbox
+    sent, received = [], []
+    for face, first, end in zip(shared, starts[:-1], starts[1:], strict=True):
+        sent.append((T.local.restrict(face.cells), outbox[first:end].reshape(face.cells.shape)))
+        received.append((inbox[first:end].reshape(face.ghosts.shape), T.local.restrict(face.ghosts)))
     return Messages(
         team=team,
         ranks=np.array([face.rank for face in shared], np.int64),
-        cells=as_rows([face.cells for face in shared]),
-        ghosts=as_rows([face.ghosts for face in shared]),
-        starts=np.cumsum([0, *sizes]),
-        outbox=np.zeros(sum(sizes)),
-        inbox=np.zeros(sum(sizes)),
+        starts=starts,
+        outbox=outbox,
+        inbox=inbox,
+        packing=gw.plan(sent, team),
+        unpacking=gw.plan(received, team),
         requests=np.zeros(2 * len(shared), np.int64),
     )
 
@@ -207,14 +212,15 @@ class Notified(NamedTuple):
     rounds: NDArray[np.int64]
 
 
-def notified(layout: gw.Layout, team: gw.Team) -> Notified:
-    """Return memory for copies that notify. Collective over team; arguments as for `messages`."""
-    made = messages(layout, team)
-    inboxes = gw.Segment(team, max(8, made.inbox.nbytes)).pointer(dtype="f8")
+def notified(T: gw.GlobalArray) -> Notified:
+    """Return memory for copies that notify. Collective over the team of the array."""
+    team, size = T.team, sum(face.ghosts.size for face in faces(T.layout, T.team.rank))
+    inboxes = gw.Segment(team, max(8, 8 * size)).pointer(dtype="f8")
+    made = messages(T, inboxes.local(size))
     places = team.allgather(dict(zip(made.ranks.tolist(), made.starts.tolist(), strict=False)))
     counts = np.zeros(team.size, np.int64)
     return Notified(
-        messages=made._replace(inbox=inboxes.local(len(made.inbox))),
+        messages=made,
         targets=np.array([places[rank][team.rank] for rank in made.ranks], np.int64),
         inboxes=inboxes,
         arrival=gw.ActiveMessage(_count_arrival, (), context=(counts,), team=team),
@@ -250,80 +256,62 @@ def _dense(axis: range) -> list[range]:
 
 
 @gw.jit
-def begin_messages(m: Any, T: Any) -> None:
+def begin_messages(m: Any) -> None:
     """Receive and send without waiting. Collective over the neighbours."""
     count = len(m.ranks)
     for n in range(count):
         m.requests[n] = gw.irecv(m.team, m.inbox[m.starts[n] : m.starts[n + 1]], m.ranks[n])
+    copy(m.packing)
     for n in range(count):
-        pack(m.outbox[m.starts[n] : m.starts[n + 1]], T, m.cells[n])
         m.requests[count + n] = gw.isend(m.team, m.outbox[m.starts[n] : m.starts[n + 1]], m.ranks[n])
 
 
 @gw.jit
-def finish_messages(m: Any, T: Any) -> None:
+def finish_messages(m: Any) -> None:
     """Wait for all messages, and unpack those received. Collective over the neighbours."""
     gw.wait_all(m.requests)
-    for n in range(len(m.ranks)):
-        unpack(m.inbox[m.starts[n] : m.starts[n + 1]], T, m.ghosts[n])
+    copy(m.unpacking)
 
 
 @gw.jit
-def begin_copies(m: Any, T: Any) -> None:
+def begin_copies(m: Any) -> None:
     """Copy to the neighbours and notify them. Collective over the neighbours; does not wait for them."""
     m.rounds[0] += 1
-    starts, outbox = m.messages.starts, m.messages.outbox
+    starts = m.messages.starts
+    copy(m.messages.packing)
     for n in range(len(m.targets)):
         rank = m.messages.ranks[n]
-        pack(outbox[starts[n] : starts[n + 1]], T, m.messages.cells[n])
-        gw.put(outbox[starts[n] : starts[n + 1]], m.inboxes.on(rank) + m.targets[n])
+        gw.put(m.messages.outbox[starts[n] : starts[n + 1]], m.inboxes.on(rank) + m.targets[n])
         m.arrival.send(rank)
 
 
 @gw.jit
-def finish_copies(m: Any, T: Any) -> None:
+def finish_copies(m: Any) -> None:
     """Wait until each neighbour's copy has arrived, and unpack them. Collective over the neighbours."""
-    polls, starts = 0, m.messages.starts
-    for n in range(len(m.targets)):
-        while m.counts[m.messages.ranks[n]] < m.rounds[0]:
+    polls = 0
+    for rank in m.messages.ranks:
+        while m.counts[rank] < m.rounds[0]:
             gw.progress()
             polls += 1
             if polls > _POLLS:
                 _yield_processor()
-        unpack(m.messages.inbox[starts[n] : starts[n + 1]], T, m.messages.ghosts[n])
+    copy(m.messages.unpacking)
 
 
 @gw.jit
-def begin_stores(plan: Any, T: Any) -> None:
+def copy(plan: Any) -> None:
+    """Make the copies of a plan."""
+    plan.start()
+    plan.wait()
+
+
+@gw.jit
+def begin_stores(plan: Any) -> None:
     """Start to store into the neighbours' ghosts. Collective over the neighbours; does not wait."""
     plan.start()
 
 
 @gw.jit
-def finish_stores(plan: Any, T: Any) -> None:
+def finish_stores(plan: Any) -> None:
     """Wait for the ghosts. Collective over the neighbours."""
     plan.wait()
-
-
-@gw.jit
-def pack(buffer: Any, T: Any, box: Any) -> None:
-    """Copy a box of cells into a buffer."""
-    x0, y0, z0, x1, y1, z1 = box
-    place = 0
-    for x in range(x0, x1):
-        for y in range(y0, y1):
-            for z in range(z0, z1):
-                buffer[place + z - z0] = T[x, y, z]
-            place += z1 - z0
-
-
-@gw.jit
-def unpack(buffer: Any, T: Any, box: Any) -> None:
-    """Copy a buffer into a box of ghosts."""
-    x0, y0, z0, x1, y1, z1 = box
-    place = 0
-    for x in range(x0, x1):
-        for y in range(y0, y1):
-            for z in range(z0, z1):
-                T[x, y, z] = buffer[place + z - z0]
-            place += z1 - z0

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
-from gondwana_apps.heat import exchange, sweeps
-from gondwana_apps.heat.kernels import Rates, rates_of, sweep
+from gondwana_apps.heat import exchange
+from gondwana_apps.heat.kernels import (
+    Rates,
+    conduct,
+    conduct_and_sum,
+    conduct_inside,
+    conduct_inside_and_sum,
+    heat,
+    rates_of,
+    sweep,
+    total,
+)
 from gondwana_apps.heat.settings import Settings
 
 
@@ -106,7 +117,7 @@ def compiled_loop(begin: Any, finish: Any, sweep: Any = sweep) -> Any:
     """Return the loop in compiled code. Local.
 
     Args:
-        begin: starts an exchange; called by thread 0 with the ghosts of an array and the array.
+        begin: starts an exchange; called by thread 0 with the ghosts of an array.
         finish: waits for it, in the same way.
         sweep: computes the cells of boxes, as `kernels.sweep` does.
     """
@@ -115,11 +126,11 @@ def compiled_loop(begin: Any, finish: Any, sweep: Any = sweep) -> Any:
     def step(threads: Any, T_next: Any, T: Any, ghosts: Any, plan: Plan, k: Rates, summed: bool) -> float:
         total = 0.0
         if threads.index == 0:
-            begin(ghosts, T)
+            begin(ghosts)
         if plan.overlap:
             total += sweep(threads, T_next, T, plan.parts.inner, plan.box, k, summed)
         if threads.index == 0:
-            finish(ghosts, T)
+            finish(ghosts)
         threads.barrier()
         late = plan.parts.rim if plan.overlap else plan.parts.owned
         total += sweep(threads, T_next, T, late, plan.box, k, summed)
@@ -153,13 +164,82 @@ def compiled_loop(begin: Any, finish: Any, sweep: Any = sweep) -> Any:
 
 COMPILED: dict[str, tuple[Any, Any, Callable[[gw.GlobalArray], Any]]] = {
     "one-sided": (exchange.begin_stores, exchange.finish_stores, exchange.one_sided),
-    "two-sided": (exchange.begin_messages, exchange.finish_messages, lambda T: exchange.messages(T.layout, T.team)),
-    "copy-notify": (exchange.begin_copies, exchange.finish_copies, lambda T: exchange.notified(T.layout, T.team)),
+    "two-sided": (exchange.begin_messages, exchange.finish_messages, exchange.messages),
+    "copy-notify": (exchange.begin_copies, exchange.finish_copies, exchange.notified),
 }
 """The variants in compiled code, in the memory of one node: functions that start an exchange, that wait for it, and
 that make the ghosts of an array for both."""
 
 _loops = {variant: compiled_loop(begin, finish) for variant, (begin, finish, _) in COMPILED.items()}
+
+
+Boxes = tuple[gw.RectDomain, ...]
+"""Cells, as boxes without strides."""
+
+Sweep = Callable[[Boxes, gw.GlobalArray, gw.GlobalArray, Sequence[Rates], Sequence[bool]], Sequence[float]]
+"""`sweep(boxes, T_next, T, rates, summed)` computes a step for each of the rates, for the cells of boxes.
+
+It returns the sums of the temperature of these cells before each step, 0.0 for sums that are not wanted. Local.
+"""
+
+_between = gw.Intermediate()
+
+
+@gw.jit
+def _sweep_all(threads: Any, T_next: Any, T: Any, parts: Any, box: Any, k: Rates, summed: bool) -> float:
+    result = sweep(threads, T_next, T, parts, box, k, summed)
+    return threads.sum(result)  # type: ignore[no-any-return]
+
+
+def one_step(
+    boxes: Boxes, T_next: gw.GlobalArray, T: gw.GlobalArray, rates: Sequence[Rates], summed: Sequence[bool]
+) -> Sequence[float]:
+    """Compute a step on the host: see `Sweep`."""
+    (k,), (wanted,) = rates, summed
+    return (float(gw.parallel(_sweep_all, T_next, T, _rows(boxes), T.domain, k, wanted)),)
+
+
+def one_step_on_device(
+    boxes: Boxes, T_next: gw.GlobalArray, T: gw.GlobalArray, rates: Sequence[Rates], summed: Sequence[bool]
+) -> Sequence[float]:
+    """Compute a step on a device: see `Sweep`. It is only started, unless its sum is wanted."""
+    (k,), (wanted,) = rates, summed
+    before = sum(float(heat(box, T)) for box in boxes) if wanted else 0.0
+    for box in boxes:
+        conduct(box, T_next, T, T.domain, k)
+    return (before,)
+
+
+def two_steps(
+    boxes: Boxes, T_next: gw.GlobalArray, T: gw.GlobalArray, rates: Sequence[Rates], summed: Sequence[bool]
+) -> Sequence[float]:
+    """Compute two steps in one sweep over memory, on the host, to the bits of two sweeps: see `Sweep`.
+
+    Args:
+        boxes: boxes of cells.
+        T_next: the temperature two steps later.
+        T: temperature with two ghost layers, edges and corners exchanged.
+        rates: rates of both steps.
+        summed: whether to sum, for both steps.
+    """
+    now, then = rates
+    before = sum(float(total(box, T)) for box in boxes) if summed[0] else 0.0
+    kernel, inside = (conduct_and_sum, conduct_inside_and_sum) if summed[1] else (conduct, conduct_inside)
+    first = conduct, _between, T, T.domain, now
+    second = kernel, T_next, _between, T.domain, then
+    interior = _inside(T.domain), conduct_inside, inside
+    values = [gw.fused(box, first, second, interior=interior) for box in boxes]
+    return before, float(sum(value or 0.0 for value in values))
+
+
+@functools.lru_cache(64)
+def _inside(box: gw.RectDomain) -> gw.RectDomain:
+    return box.shrink(1)
+
+
+@functools.lru_cache(64)
+def _rows(boxes: Boxes) -> NDArray[np.int64]:
+    return exchange.as_rows(list(boxes))
 
 
 class _Interpreted:
@@ -177,7 +257,7 @@ class _Interpreted:
     ) -> None:
         self._arrays, self._plan, self._fuse_steps = arrays, plan, fuse_steps
         self._exchanges = [exchange.EXCHANGES[settings.variant](array) for array in arrays]
-        self._one_step: sweeps.Sweep = sweeps.one_step if arrays[0].kind.host else sweeps.one_step_on_device
+        self._one_step: Sweep = one_step if arrays[0].kind.host else one_step_on_device
         T = arrays[0]
         early, late = ([T.inner], [*T.rim.rects]) if plan.overlap else ([], [T.owned])
         self._early, self._late = tuple(exchange.dense(early)), tuple(exchange.dense(late))
@@ -202,7 +282,7 @@ class _Interpreted:
         numbers = range(number, number + steps)
         rates = [plan.rates if n <= plan.half else plan.rates._replace(P=0.0) for n in numbers]
         summed = [n % plan.every == 0 or n == plan.last for n in numbers]
-        compute = self._one_step if steps == 1 else sweeps.two_steps
+        compute = self._one_step if steps == 1 else two_steps
         ghosts.start()
         early = compute(self._early, T_next, T, rates, summed) if self._early else [0.0] * steps
         ghosts.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,15 +142,14 @@ def check_aspect(what: str, sides: Triple) -> None:
         )
 
 
-def _factors(number: int) -> dict[int, int]:
+def _factors(number: int) -> Counter[int]:
     """The prime factors of a number and their multiplicities, smallest first."""
-    found: dict[int, int] = {}
+    found: Counter[int] = Counter()
     prime = 2
-    while prime * prime <= number:
-        while number % prime == 0:
-            found[prime] = found.get(prime, 0) + 1
+    while number > 1:
+        if number % prime:
+            prime += 1
+        else:
+            found[prime] += 1
             number //= prime
-        prime += 1
-    if number > 1:
-        found[number] = found.get(number, 0) + 1
     return found

@@ -45,10 +45,7 @@ class Operations:
 
 def sizes(levels: Sequence[Level]) -> list[Sizes]:
     """Return the sizes of all levels. Local."""
-    shapes = [level.geometry.shape for level in levels]
-    return [
-        Sizes(math.prod(shape), nonzeros(shape), level.columns) for shape, level in zip(shapes, levels, strict=True)
-    ]
+    return [Sizes(math.prod(level.geometry.shape), nonzeros(level.geometry.shape), level.columns) for level in levels]
 
 
 def operations(levels: Sequence[Sizes], sets: int, iterations: int) -> Operations:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 PARTS = ("total", "dot", "combine", "multiply", "reduce", "precondition")
 """Parts of conjugate gradients whose seconds are measured; `reduce` is within `dot`."""
@@ -17,13 +17,13 @@ class Solution:
         iterations: number of iterations done.
         first: norm of the residual at the start.
         last: norm of the residual at the end.
-        times: seconds of each of `PARTS` on this rank.
+        times: seconds of each of `PARTS` on this rank; nothing for the reference.
     """
 
     iterations: int
     first: float
     last: float
-    times: Mapping[str, float]
+    times: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def scaled(self) -> float:

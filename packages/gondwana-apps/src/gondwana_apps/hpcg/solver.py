@@ -174,7 +174,7 @@ class Optimised:
 
     def _employ(self, threads: int) -> None:
         self.threads = threads
-        self._schedules = schedule.both(self.matrices, threads)
+        self._schedules = schedule.Schedules(*(schedule.plan(self.matrices, threads, sign) for sign in (1, -1)))
 
     def choose_threads(self, most: int) -> None:
         """Try an iteration with one thread and with all; keep the faster, all ranks alike. Collective.
@@ -198,7 +198,8 @@ class Optimised:
 
     def replace_diagonal(self, diagonal: Vector) -> None:
         """Set the diagonal of the finest level. Local."""
-        split.replace_diagonal(self.matrices, diagonal)
+        rows = self.matrices.place[: len(diagonal)]
+        self.matrices.diagonal[rows], self.matrices.inverse[rows] = diagonal, 1.0 / diagonal
 
     def multiply(self, x: Vector, y: Vector) -> None:
         """Compute y = A x on the finest level: the product that a solution of no iterations leaves."""

@@ -72,7 +72,6 @@ def variants(size: int, steps: int, team: gw.Team) -> dict[str, Variant]:
     other = gw.zeros_like(T)
     blocks = Blocks(*(exchange.as_rows([box])[0] for box in (T.local.domain, T.domain)))
     sweep = _sweep_of(library)
-    corner = np.tile(np.array(T.local.domain.lo), 2)
     fused = Simulation(msgspec.structs.replace(settings, fuse_steps=2), team)
     found = {
         "C": _in_c(library, settings, T, other, blocks),
@@ -80,18 +79,9 @@ def variants(size: int, steps: int, team: gw.Team) -> dict[str, Variant]:
         "fused": _application(fused),
     }
     for name, (begin, finish, ghosts_of) in COMPILED.items():
-        ghosts = tuple(_from_zero(ghosts_of(array), corner) for array in (T, other))
+        ghosts = ghosts_of(T), ghosts_of(other)
         found[name] = _compiled(compiled_loop(begin, finish, sweep), settings, T, other, ghosts, blocks)
     return {name: found[name] for name in VARIANTS}
-
-
-def _from_zero(ghosts: Any, corner: NDArray[np.int64]) -> Any:
-    """Ghosts of an array of NumPy, whose indices begin at 0."""
-    if isinstance(ghosts, exchange.Notified):
-        return ghosts._replace(messages=_from_zero(ghosts.messages, corner))
-    if isinstance(ghosts, exchange.Messages):
-        return ghosts._replace(cells=ghosts.cells - corner, ghosts=ghosts.ghosts - corner)
-    return ghosts
 
 
 def _application(simulation: Simulation) -> Variant:

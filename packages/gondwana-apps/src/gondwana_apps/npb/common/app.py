@@ -8,6 +8,8 @@ import resource
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
+import msgspec
+
 import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, count_lines, write_application
@@ -29,12 +31,9 @@ def parse(benchmark: Benchmark[P], argv: list[str]) -> argparse.Namespace:
     parser = Parser(benchmark.program, f"The NAS Parallel Benchmark {benchmark.name}.")
     classes, variants = ", ".join(benchmark.problems), ", ".join(benchmark.variants)
     parser.add_argument("--class", dest="letter", metavar="K", default="S", help=f"size, of {classes} [S]")
-    parser.add_argument(
-        "--variant",
-        metavar="V",
-        default=benchmark.variants[0],
-        help=f"how ranks communicate, of {variants} [{benchmark.variants[0]}]",
-    )
+    first = benchmark.variants[0]
+    how = f"how ranks communicate, of {variants} [{first}]"
+    parser.add_argument("--variant", metavar="V", default=first, help=how)
     benchmark.add_options(parser)
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON")
     options = parser.parse_args(argv)
@@ -101,7 +100,8 @@ def main(benchmark: Benchmark[P], argv: list[str]) -> int:
         for line in sections.table(spreads, team.size) if spreads else []:
             echo(line)
         if options.json is not None:
-            write_application(options.json, _without_nan(result))
+            # JSON has no NaN and no infinity: null stands for them.
+            write_application(options.json, msgspec.json.decode(msgspec.json.encode(result, enc_hook=float)))
     return 1 if outcome.verified is False else 0
 
 
@@ -152,12 +152,3 @@ def _result(
 def _peak_memory() -> int:
     """The most bytes that this rank ever had in memory."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _without_nan(content: Any) -> Any:
-    """JSON has no NaN and no infinity: null stands for them."""
-    if isinstance(content, float) and not math.isfinite(content):
-        return None
-    if isinstance(content, dict):
-        return {key: _without_nan(value) for key, value in content.items()}
-    return [_without_nan(value) for value in content] if isinstance(content, list | tuple) else content

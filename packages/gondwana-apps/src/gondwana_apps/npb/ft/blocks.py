@@ -6,9 +6,6 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 import gondwana as gw
 from gondwana_apps.npb.ft.layout import Layout
 from gondwana_apps.npb.ft.problem import Problem
@@ -33,6 +30,8 @@ class Blocks:
     Attributes:
         array: the blocks, with the axes in the order of memory.
         box: the same in coordinates (z, y, x).
+        planes: this rank's block as it lies in memory.
+        owned: this rank's part of the box in the order of memory: planes, columns, rows.
     """
 
     def __init__(
@@ -41,16 +40,7 @@ class Blocks:
         self.order, self.whole, self.team = order, whole, team
         self.array = gw.empty(gw.RectDomain.from_shape(problem.shape).permute(order), complex, grid=grid, team=team)
         self.box = self.array.permute(order)
-
-    @property
-    def planes(self) -> npt.NDArray[np.complex128]:
-        """This rank's block as it lies in memory."""
-        return self.array.values
-
-    @property
-    def owned(self) -> gw.RectDomain:
-        """This rank's part of the box in the order of memory: planes, columns, rows."""
-        return self.array.owned
+        self.planes, self.owned = self.array.values, self.array.owned
 
     @functools.cached_property
     def finished(self) -> gw.GlobalArray:

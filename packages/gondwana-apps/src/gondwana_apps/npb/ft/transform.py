@@ -75,7 +75,7 @@ class Transform:
             factors = None
         with self._sections("fftlow"):
             planes = self._last.planes
-            transform_planes(planes, planes, self._last_lines, ones(self._last))
+            transform_planes(planes, planes, self._last_lines, ones(self._last), None)
 
 
 def ones(blocks: Blocks) -> Factors:

@@ -16,7 +16,7 @@ import gondwana as gw
 from gondwana.fft.fftw import aligned
 from gondwana_apps.npb.common.sections import Sections
 from gondwana_apps.npb.ft.blocks import Blocks
-from gondwana_apps.npb.ft.kernels import GAP, Factors, Lines, Part, transform_and_put, transform_planes
+from gondwana_apps.npb.ft.kernels import GAP, Factors, Lines, Part, transform_planes
 
 STACK_BYTES = 2**22
 """Bytes of the planes that are transformed before they are sent together: they stay in the cache until then."""
@@ -59,7 +59,7 @@ class Pencils(Transpose):
     def __call__(self, factors: Factors) -> None:
         """Transform all planes times their factors, and put their rows; return when this rank's block is complete."""
         with self._sections("fftlow"):
-            transform_and_put(self.source.planes, self._plane, self.lines, factors, self._parts)
+            transform_planes(self.source.planes, self._plane, self.lines, factors, self._parts)
         with self._sections(self._section):
             self.finish()
 
@@ -69,7 +69,7 @@ class Pencils(Transpose):
 
     def _prepare(self) -> None:
         _, height, width = self.source.planes.shape
-        self._plane = aligned((height, width + GAP))
+        self._plane = aligned((1, height, width + GAP))
         self._parts = tuple(map(self._part, self.target.meeting(self.source)))
 
     def _part(self, rank: int) -> Part:
@@ -104,7 +104,7 @@ class Slabs(Transpose):
         planes = self.source.planes
         for number, (which, room, _) in enumerate(self._stacks):
             with self._sections("fftlow"):
-                transform_planes(planes[which], room, self.lines, factors._replace(plane=factors.plane[which]))
+                transform_planes(planes[which], room, self.lines, factors._replace(plane=factors.plane[which]), None)
             with self._sections(self._section):
                 self._send(number)
         with self._sections(self._section):
@@ -145,7 +145,7 @@ class AllToAll(Transpose):
     def __call__(self, factors: Factors) -> None:
         """Transform all planes times their factors; return when this rank's new block is complete. Collective."""
         with self._sections("fftlow"):
-            transform_planes(self.source.planes, self._finished.values, self.lines, factors)
+            transform_planes(self.source.planes, self._finished.values, self.lines, factors, None)
         with self._sections(self._section):
             gw.copy(self._finished.permute(self.source.order), self.target.box).wait()
 
