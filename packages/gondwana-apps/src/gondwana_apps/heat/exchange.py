@@ -124,8 +124,8 @@ class CopyNotify:
 
     def wait(self) -> None:
         """Wait until each neighbour's copy has arrived here, and the copies made here are complete."""
-        counts = self._arrivals.value
-        wait_until(lambda: all(count >= self._rounds for count in counts.values()), "the copies of the neighbours")
+        counts, what = self._arrivals.value, "the copies of the neighbours"
+        wait_until(lambda: all(count >= self._rounds for count in counts.values()), what, bell=True)
         gw.when_all(*self._copies).wait()
         self._copies.clear()
 
