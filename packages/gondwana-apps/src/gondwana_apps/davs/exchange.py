@@ -88,8 +88,7 @@ class Exchange:
         low, high = self._low - radius, self._high + radius
         if relative:
             low, high = self._low / (1.0 + radius), self._high / (1.0 - radius) if radius < 1.0 else high + np.inf
-        position = rows[:, 0, None]
-        row, rank = np.nonzero((low <= position) & (position < high))
+        rank, row = np.nonzero((low[:, None] <= rows[:, 0]) & (rows[:, 0] < high[:, None]))
         found = in_order(self.deliver(rows[row], rank))
         first, end = (np.searchsorted(found[:, 0], edge) for edge in (low, high))
         ranks, mine = range(self.team.size), self.team.rank
@@ -122,9 +121,17 @@ class Exchange:
             return float(self.team.allreduce(value, gw.MAX))
 
     def deliver(self, rows: Floats, ranks: Integers) -> Floats:
-        """Send each row to a rank, and return those sent here, by their senders. Collective over the team."""
+        """Send each row to a rank, and return those sent here, by their senders. Collective over the team.
+
+        `gw.migrate` does it for any order of the ranks; here they ascend, and two collectives are faster.
+        """
         with self.timers("send_receive"):
-            return gw.migrate(rows, ranks, self.team)
+            lengths, width = np.empty(self.team.size, np.int64), rows.shape[1]
+            counts = width * np.bincount(ranks, minlength=self.team.size)
+            self.team.Alltoall(counts, lengths)
+            found = np.empty(int(lengths.sum()))
+            self.team.Alltoallv((rows.reshape(-1), counts.tolist()), (found, lengths.tolist()))
+        return found.reshape(-1, width)
 
 
 def in_order(rows: Floats) -> Floats:

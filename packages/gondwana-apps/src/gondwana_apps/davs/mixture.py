@@ -301,12 +301,10 @@ class Mixture:
         """Compute the basis of decisions. Collective over the team."""
         d, law = self.dimension, self.law(conditions)
         about = np.empty((len(self.window), 4 + d + d * d))
-        sponge_count, energy, free_energy = self._run(
-            kernels.measure, law, self._scales, conditions.sponge_weight, about
-        )
+        outside, energy, free = self._run(kernels.measure, law, self._scales, conditions.sponge_weight, about)
         counts, freezing, occupied, widths = about[:, :4].T
         drift, scatter = about[:, 4 : 4 + d], about[:, 4 + d :].reshape(-1, d, d)
-        sums = sponge_count, 0.5 * energy, conditions.temperature * free_energy
+        sums = outside, 0.5 * energy, conditions.temperature * free
         return Moments(*sums, counts, freezing, occupied, widths, drift, scatter)
 
 

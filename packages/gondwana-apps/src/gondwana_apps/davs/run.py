@@ -144,8 +144,7 @@ def _save(annealing: Annealing) -> None:
 def _restored(mixture: Mixture) -> Annealing:
     """Continue from the last checkpoint. Collective over the team."""
     like = dict.fromkeys(("clusters", "best"), mixture.rows)
-    path = mixture.settings.CheckpointFile
-    found = checkpoint.load(path, like, settings=_identity(mixture), team=mixture.team)
+    found = checkpoint.load(mixture.settings.CheckpointFile, like, settings=_identity(mixture), team=mixture.team)
     mixture.rows, best = (mixture.exchange.gather(found.rows[name]) for name in like)
     mixture.clusters = len(mixture.rows)
     return Annealing(mixture, Progress(**found.state), best)

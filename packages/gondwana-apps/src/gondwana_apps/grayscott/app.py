@@ -97,11 +97,10 @@ def inspected(argv: list[str]) -> tuple[Any, gw.RectDomain, tuple[Any, ...]]:
 
 def _run(settings: Settings, team: gw.Team, result_file: str | None) -> int:
     """Simulate, verify and print. Collective over team; returns the exit status."""
-    is_first = team.rank == 0
     kind = devices.choose(settings, team)
     devices.check_memory(settings, team, kind)
     simulation = Simulation(settings, team, kind)
-    if is_first:
+    if team.rank == 0:
         _announce(simulation)
     if settings.restart:
         simulation.restore()
@@ -111,7 +110,7 @@ def _run(settings: Settings, team: gw.Team, result_file: str | None) -> int:
         raise GondwanaError(f"the fields are not finite after step {simulation.steps}: choose a smaller dt")
     verdict = verify(settings, simulation.steps, summary)
     spread = over_ranks(pace.seconds_per_step(), team)
-    if is_first:
+    if team.rank == 0:
         if os.environ.get("GONDWANA_TIMING"):
             _print_timing(simulation, pace)
         result = _result(simulation, pace, summary, verdict) | {"step_seconds_over_ranks": spread}
