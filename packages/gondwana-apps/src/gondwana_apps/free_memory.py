@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 
 def available_memory() -> int:
     """Return the bytes that this process may still use: the machine's free memory, or less in a container. Local."""
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        # Counts the caches that the system gives back on demand, which the call above does not.
-        fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
-        free = int(fields["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in fields else free
-    return min(free, _container_memory())
+    fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    # Counts the caches that the system gives back on demand, too.
+    return min(int(fields["MemAvailable"].split()[0]) * 1024, _container_memory())
 
 
 def in_gib(size: int) -> str:

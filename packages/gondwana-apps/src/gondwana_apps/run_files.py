@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import gondwana as gw
 from gondwana.errors import UsageError
@@ -17,54 +16,18 @@ from gondwana.io.reservation import check_free
 from gondwana.io.writer import StepWriter
 from gondwana_apps.settings_files import file_name
 
+if TYPE_CHECKING:
+    from gondwana_apps.grayscott.settings import Settings as GrayScottSettings
+    from gondwana_apps.heat.settings import Settings as HeatSettings
+
 Arrays = Mapping[str, gw.GlobalArray]
+T = TypeVar("T")
+
+Keys: TypeAlias = "GrayScottSettings | HeatSettings"
+"""Settings with the keys that say what is written, when, and the source of a continuation."""
 
 
-class Keys(Protocol):
-    """The keys of settings that say what is written, when, and the source of a continuation."""
-
-    @property
-    def output(self) -> str | None:
-        """Name of the dataset; "" or None: no dataset."""
-
-    @property
-    def plotgap(self) -> int:
-        """Steps between two outputs."""
-
-    @property
-    def overwrite(self) -> bool:
-        """Whether to replace a dataset of the same name."""
-
-    @property
-    def async_write(self) -> bool:
-        """Whether the run continues while the dataset is written."""
-
-    @property
-    def checkpoint(self) -> bool:
-        """Whether checkpoints are written."""
-
-    @property
-    def checkpoint_freq(self) -> int:
-        """Steps between two checkpoints."""
-
-    @property
-    def checkpoint_output(self) -> str:
-        """Common name of the checkpoints."""
-
-    @property
-    def checkpoint_keep(self) -> int:
-        """Number of checkpoints kept."""
-
-    @property
-    def restart(self) -> bool:
-        """Whether the run continues from a checkpoint."""
-
-    @property
-    def restart_input(self) -> str:
-        """Common name of the checkpoints to continue from, or the name of one."""
-
-
-class RunFiles:
+class RunFiles(ExitStack):
     """Writes the steps of a run and its checkpoints. Collective over the team to make; a context manager.
 
     At the end of the block all submitted steps are on the disk; after an error, those that this rank has submitted.
@@ -78,11 +41,11 @@ class RunFiles:
     """
 
     def __init__(self, keys: Keys, arrays: Arrays, attributes: Mapping[str, Any], done: int, team: gw.Team) -> None:
-        self._keys = keys
-        self._team = team
+        super().__init__()
+        self._keys, self._team = keys, team
         self._writer = None
         if keys.output:
-            self._writer = StepWriter(
+            writer = StepWriter(
                 keys.output,
                 arrays,
                 attributes=attributes,
@@ -91,20 +54,7 @@ class RunFiles:
                 background=keys.async_write,
                 team=team,
             )
-
-    def __enter__(self) -> RunFiles:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._writer is None:
-            return
-        if error is None:
-            self._writer.close()
-        else:
-            # Closing would be collective, and the others may not come.
-            self._writer.abandon()
+            self._writer = self.enter_context(writer)
 
     def takes(self, done: int) -> bool:
         """Return whether the dataset gets the state after `done` steps. Local."""
@@ -182,15 +132,13 @@ def check(keys: Keys, output: int, checkpoints: int, last: tuple[str, int]) -> N
     """
     if keys.checkpoint:
         _check_dataset("checkpoint_output", keys.checkpoint_output, checkpoints, replace=True)
-        _check_free(keys)
+        # Another job may be saving under this name; a restart waits for the end of a killed one.
+        _checked("checkpoint_output", check_free, keys.checkpoint_output, PATIENCE_S if keys.restart else 0.0)
     if keys.output:
         # The checkpoints usually share the disk; if they do not, this asks for a little too much.
         _check_dataset("output", keys.output, output + checkpoints, replace=keys.overwrite or keys.restart)
     if keys.restart:
-        try:
-            found = checkpoint.newest(keys.restart_input)
-        except UsageError as error:
-            raise UsageError(f"restart_input: {error}") from None
+        found = _checked("restart_input", checkpoint.newest, keys.restart_input)
         key, value = last
         if value < found.step:
             raise UsageError(
@@ -199,12 +147,12 @@ def check(keys: Keys, output: int, checkpoints: int, last: tuple[str, int]) -> N
             )
 
 
-def _check_free(keys: Keys) -> None:
-    """Refuse a name of checkpoints under which another job is saving; a restart waits for the end of a killed one."""
+def _checked(key: str, check: Callable[..., T], *given: object) -> T:
+    """The result of a check of a key, whose error names the key."""
     try:
-        check_free(keys.checkpoint_output, PATIENCE_S if keys.restart else 0.0)
+        return check(*given)
     except UsageError as error:
-        raise UsageError(f"checkpoint_output: {error}") from None
+        raise UsageError(f"{key}: {error}") from None
 
 
 def _check_dataset(key: str, name: str, size: int, *, replace: bool) -> None:

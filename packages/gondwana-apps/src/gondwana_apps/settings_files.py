@@ -35,17 +35,17 @@ class Given(NamedTuple):
     places: dict[str, str]
 
 
-def parser(program: str, description: str) -> Parser:
-    """Return a command line with settings, and with files for the result and a picture. Local."""
-    made = settings_parser(program, description)
-    made.add_argument("--plot", metavar="FILE", help="draw eigenvalues and clusters over temperature, as PNG")
-    return made
+def settings_parser(program: str, description: str, file: str = "in TOML", nargs: str | None = "?") -> Parser:
+    """Return a command line with settings, and with a file for the result. Local.
 
-
-def settings_parser(program: str, description: str) -> Parser:
-    """Return a command line with settings, and with a file for the result. Local."""
+    Args:
+        program: name of the application.
+        description: purpose of the application.
+        file: what the settings file is.
+        nargs: "?" if there need not be one, else None.
+    """
     made = Parser(program, description)
-    made.add_argument("settings", nargs="?", metavar="SETTINGS", help="settings file, in TOML")
+    made.add_argument("settings", nargs=nargs, metavar="SETTINGS", help=f"settings file, {file}")
     made.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], help="replace a key of the file; may be repeated"
     )
@@ -58,8 +58,8 @@ def load(kind: type[S], options: Namespace) -> S:
 
     Args:
         kind: type of the settings: a Struct with a default for each key.
-        options: result of `parser`. Each `--set` has the text KEY=VALUE; the value is written
-            as in TOML, and may be bare text where a text is expected.
+        options: result of a `settings_parser` with the option `--plot`. Each `--set` has the text KEY=VALUE; the value
+            is written as in TOML, and may be bare text where a text is expected.
 
     Raises:
         UsageError: one line that says where what was given, what is legal and what to change.
@@ -68,10 +68,11 @@ def load(kind: type[S], options: Namespace) -> S:
         >>> class Settings(msgspec.Struct):
         ...     MaxNcent: int = 8
         ...     ClusterFile: str = "cluster.txt"
-        >>> words = ["--set", "MaxNcent=4", "--set", "ClusterFile=found.txt"]
-        >>> load(Settings, parser("pwc", "").parse_args(words))
+        >>> parser = settings_parser("pwc", "")
+        >>> _ = parser.add_argument("--plot")
+        >>> load(Settings, parser.parse_args(["--set", "MaxNcent=4", "--set", "ClusterFile=found.txt"]))
         Settings(MaxNcent=4, ClusterFile='found.txt')
-        >>> load(Settings, parser("pwc", "").parse_args(["--set", "MaxCent=4"]))
+        >>> load(Settings, parser.parse_args(["--set", "MaxCent=4"]))
         Traceback (most recent call last):
         gondwana.errors.UsageError: --set: unknown key MaxCent; did you mean MaxNcent?
     """
@@ -175,11 +176,6 @@ def _parsed(path: str) -> dict[str, Any]:
         raise UsageError(f"{name}: not TOML: {error}; write one KEY = VALUE a line, texts in quotes") from None
 
 
-def _choices(hint: Any) -> tuple[Any, ...]:
-    """Return the values that a hint lists, none if it does not list values."""
-    return get_args(hint) if get_origin(hint) is Literal else ()
-
-
 def _value(text: str, hint: Any) -> Any:
     if hint is str and not text.startswith(('"', "'")):
         return text
@@ -200,6 +196,7 @@ def _converted(hints: dict[str, Any], key: str, value: Any, place: str, refused:
     try:
         return msgspec.convert(value, hints[key])
     except (msgspec.ValidationError, OverflowError) as error:
-        choices = [choice for part in (hints[key], *get_args(hints[key])) for choice in _choices(part)]
+        parts = (hints[key], *get_args(hints[key]))
+        choices = [choice for part in parts if get_origin(part) is Literal for choice in get_args(part)]
         legal = ", ".join(map(repr, choices)) or str(error).replace("`", "").removeprefix("Expected ")
         raise UsageError(printable(f"{place}: {key} is {value!r}; legal is: {legal}")) from None

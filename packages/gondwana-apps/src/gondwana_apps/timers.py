@@ -6,7 +6,7 @@ import contextlib
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import gondwana as gw
 
@@ -58,5 +58,9 @@ def over_ranks(seconds: float, team: gw.Team) -> dict[str, float]:
         >>> over_ranks(0.5, gw.world)
         {'min': 0.5, 'median': 0.5, 'max': 0.5}
     """
-    every = team.allgather(seconds)
-    return {"min": min(every), "median": statistics.median(every), "max": max(every)}
+    return spread(team.allgather(seconds))
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Return the minimum, the median and the maximum of some values. Local."""
+    return {"min": min(values), "median": statistics.median(values), "max": max(values)}

@@ -18,7 +18,7 @@ import pytest
 import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.results import count_lines
-from gondwana_apps.npb.common import app, command_line, sections, stream
+from gondwana_apps.npb.common import app, sections, stream
 from gondwana_apps.npb.common.benchmark import Echo, Outcome
 from gondwana_apps.npb.common.clock import Clock
 
@@ -251,7 +251,7 @@ def test_nothing_to_compare_with_is_unsuccessful_and_no_error(capsys: pytest.Cap
 def test_what_cannot_run_is_refused_in_one_line(
     argv: list[str], ranks: int, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command_line, "available_memory", lambda: 8 * 2**30)
+    monkeypatch.setattr(app, "available_memory", lambda: 8 * 2**30)
     with pytest.raises(UsageError) as error:
         app.check(Adder(), argv, ranks)
     assert str(error.value).startswith(expected)

@@ -17,12 +17,14 @@ from gondwana.errors import KernelError, UsageError
 from gondwana.kernels.inspection import assembly, llvm_ir
 from gondwana.kernels.inspection.loops import innermost, main_loop
 from gondwana.testing.gpu import emulated_gpu
-from gondwana_apps.grayscott.kernels import Noise, Rates, react_and_diffuse, total
+from gondwana_apps.grayscott.kernels import Noise, Rates, react_and_diffuse
+from gondwana_apps.heat.kernels import total
 
 BOX = gw.RectDomain((0, 0, 0), (130, 130, 130))
 RATES = Rates(0.02, 0.048, 0.2, 0.1, 1.0)
 HOPPER = (9, 0)
 KERNELS = "gondwana_apps.grayscott.kernels"
+TOTAL = "gondwana_apps.heat.kernels:total"
 
 LLVM = """
 define i64 @axpy(i64 %n) #0 {
@@ -361,7 +363,7 @@ def scale(a, b, factor):
 
 
 def test_the_command_prints_whole_texts(gondwana: Command) -> None:
-    words = (f"{KERNELS}:smallest", "float64[:]")
+    words = (TOTAL, "float64[:]")
     assert "define " in gondwana("--llvm", *words)[1]
     pytest.importorskip("numba_cuda")
     assert ".target sm_80" in gondwana("--ptx", "--capability", "8.0", *words)[1]
@@ -377,17 +379,17 @@ def test_the_command_prints_whole_texts(gondwana: Command) -> None:
         (["none.py:f"], "none.py: there is no such file"),
         ([f"{KERNELS}:f"], f"{KERNELS} has no f; its kernels and functions are laplacian, inside, draw, react"),
         ([f"{KERNELS}:Rates", "float"], "gw.inspect got <class 'gondwana_apps.grayscott.kernels.Rates'>"),
-        ([f"{KERNELS}:smallest"], "smallest: missing a required argument: 'a'"),
-        ([f"{KERNELS}:smallest", "float"], "smallest runs over a domain, which is that of its first array"),
-        ([f"{KERNELS}:smallest", "float64[:]", "int"], "smallest: too many positional arguments; give a type for each"),
-        ([f"{KERNELS}:smallest", "float64[3]"], "'float64[3]' is no type of an argument: legal are float64[:,:]"),
-        ([f"{KERNELS}:smallest", "float64[:,:,:,:,:]"], "an array of 5 axes: legal are 1 to 4"),
-        ([f"{KERNELS}:smallest", "f(("], "'f((' is no type of an argument"),
-        ([f"{KERNELS}:smallest", "__import__('os')"], "the module has no named tuple __import__"),
-        ([f"{KERNELS}:smallest", "Rates(float)"], "Rates(float): Rates has 5 members, not 1"),
-        (["--order", "K", f"{KERNELS}:smallest"], "--order K: legal are C"),
-        (["--capability", "nine", f"{KERNELS}:smallest"], "--capability nine: legal is a compute capability such as"),
-        (["--ptx", "--asm", f"{KERNELS}:smallest"], "--llvm and --asm show code for the host: leave out --ptx"),
+        ([TOTAL], "total: missing a required argument: 'T'"),
+        ([TOTAL, "float"], "total runs over a domain, which is that of its first array"),
+        ([TOTAL, "float64[:]", "int"], "total: too many positional arguments; give a type for each"),
+        ([TOTAL, "float64[3]"], "'float64[3]' is no type of an argument: legal are float64[:,:]"),
+        ([TOTAL, "float64[:,:,:,:,:]"], "an array of 5 axes: legal are 1 to 4"),
+        ([TOTAL, "f(("], "'f((' is no type of an argument"),
+        ([TOTAL, "__import__('os')"], "the module has no named tuple __import__"),
+        ([TOTAL, "Rates(float)"], "Rates(float): Rates has 4 members, not 1"),
+        (["--order", "K", TOTAL], "--order K: legal are C"),
+        (["--capability", "nine", TOTAL], "--capability nine: legal is a compute capability such as"),
+        (["--ptx", "--asm", TOTAL], "--llvm and --asm show code for the host: leave out --ptx"),
         (["hpcg"], "hpcg does not name one kernel: give MODULE:NAME"),
         (["gray-scott"], "gray-scott: the following arguments are required: SETTINGS"),
         (["gray-scott", "none.json"], "none.json"),

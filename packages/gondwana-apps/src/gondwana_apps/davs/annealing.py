@@ -175,9 +175,9 @@ class Annealing:
 
     def _anneal(self, moments: Moments, conditions: Conditions, clusters: int) -> None:
         p, s = self.progress, self.settings
-        room = (
-            min(s.MaxNumberSplitClusters, s.MaxNcentTotal - clusters) if s.MaxNcentTotal else s.MaxNumberSplitClusters
-        )
+        room = s.MaxNumberSplitClusters
+        if s.MaxNcentTotal:
+            room = min(room, s.MaxNcentTotal - clusters)
         if room <= 0 or p.temperature < least_temperature(s, p.first) or p.failures > _FAILURES:
             p.phase, p.energy, p.best = Phase.LAST, None, None
             return

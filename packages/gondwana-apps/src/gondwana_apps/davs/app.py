@@ -106,7 +106,7 @@ def main(argv: list[str]) -> int:
     memory = int(team.allreduce(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
     verified = None
     if peaks is not None:
-        report = _report(given, peaks, result, times, memory, team)
+        report = _report(given, peaks, result, times, memory)
         verified = report["verified"]
         _finish(given, peaks, result, report)
     verified = team.bcast(verified)
@@ -169,15 +169,12 @@ def _announce(given: Given, peaks: points.Points, team: gw.Team) -> None:
     print(f"needs at most about {in_gib(needs(given.settings, given.preset, team.size))} of memory", flush=True)
 
 
-def _report(
-    given: Given, peaks: points.Points, result: Result, times: dict[str, float], memory: int, team: gw.Team
-) -> dict[str, Any]:
+def _report(given: Given, peaks: points.Points, result: Result, times: dict[str, float], memory: int) -> dict[str, Any]:
     labels, progress = result.labels, result.progress
     ari, pure = agreement(labels, peaks.truth)
     verified, reason = _verdict(given, ari, len(result.rows))
     return {
-        "app": "davs", "version": gw.__version__, "preset": given.preset, "verified": verified, "reason": reason,
-        "ranks": team.size, "threads": gw.threads(), "device": "host", "points": len(labels),
+        "app": "davs", "preset": given.preset, "verified": verified, "reason": reason, "points": len(labels),
         "clusters": len(result.rows), "sponge_fraction": float((labels == quality.SPONGE).mean()), "ari": ari,
         "purity": pure, **times, "temperatures": progress.steps,
         "temperature_first": progress.first, "temperature_last": progress.temperature, "divided": progress.divided,

@@ -88,10 +88,10 @@ class Exchange:
         low, high = self._low - radius, self._high + radius
         if relative:
             low, high = self._low / (1.0 + radius), self._high / (1.0 - radius) if radius < 1.0 else high + np.inf
-        ranks = range(self.team.size)
-        found = in_order(self.deliver([rows[(low[r] <= rows[:, 0]) & (rows[:, 0] < high[r])] for r in ranks]))
+        rank, row = np.nonzero((low[:, None] <= rows[:, 0]) & (rows[:, 0] < high[:, None]))
+        found = in_order(self.deliver(rows[row], rank))
         first, end = (np.searchsorted(found[:, 0], edge) for edge in (low, high))
-        mine = self.team.rank
+        ranks, mine = range(self.team.size), self.team.rank
         # Pairs at one distance take turns, so that no rank waits for one that waits for another.
         others = sorted(set(ranks) - {mine}, key=lambda r: (abs(r - mine), min(r, mine) // abs(r - mine) % 2))
         pieces = [(r, first[r], end[r]) for r in others if first[r] < end[r]]
@@ -99,14 +99,12 @@ class Exchange:
 
     def everything(self, rows: Floats) -> Floats:
         """Return all clusters in order, from the home rows of all ranks. Collective over the team."""
-        if not self.divided:
-            return in_order(rows)
-        with self.timers("allreduce"):
-            sizes = np.empty(self.team.size, np.int64)
-            self.team.Allgather(np.array([rows.size]), sizes)
-            found = np.empty(int(sizes.sum()))
-            self.team.Allgatherv(np.ascontiguousarray(rows).reshape(-1), (found, sizes.tolist()))
-        return in_order(found.reshape(-1, rows.shape[1]))
+        return in_order(self.gather(rows) if self.divided else rows)
+
+    def gather(self, rows: Floats) -> Floats:
+        """Return the rows of all ranks, one rank after the other. Collective over the team."""
+        ranks = np.arange(self.team.size)
+        return self.deliver(np.tile(rows, (len(ranks), 1)), np.repeat(ranks, len(rows)))
 
     def total(self, values: Integers) -> Integers:
         """Return sums over all clusters, from those over the home rows. Collective over the team."""
@@ -122,14 +120,18 @@ class Exchange:
         with self.timers("allreduce"):
             return float(self.team.allreduce(value, gw.MAX))
 
-    def deliver(self, pieces: list[Floats]) -> Floats:
-        """Send a piece to each rank, and return the pieces sent here. Collective over the team."""
+    def deliver(self, rows: Floats, ranks: Integers) -> Floats:
+        """Send each row to a rank, and return those sent here, by their senders. Collective over the team.
+
+        `gw.migrate` does it for any order of the ranks; here they ascend, and two collectives are faster.
+        """
         with self.timers("send_receive"):
-            counts, lengths = np.array([piece.size for piece in pieces]), np.empty(self.team.size, np.int64)
+            lengths, width = np.empty(self.team.size, np.int64), rows.shape[1]
+            counts = width * np.bincount(ranks, minlength=self.team.size)
             self.team.Alltoall(counts, lengths)
             found = np.empty(int(lengths.sum()))
-            self.team.Alltoallv((np.concatenate(pieces).reshape(-1), counts.tolist()), (found, lengths.tolist()))
-        return found.reshape(-1, pieces[0].shape[1])
+            self.team.Alltoallv((rows.reshape(-1), counts.tolist()), (found, lengths.tolist()))
+        return found.reshape(-1, width)
 
 
 def in_order(rows: Floats) -> Floats:

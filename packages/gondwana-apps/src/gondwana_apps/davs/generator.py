@@ -97,7 +97,7 @@ def _centres(random: np.random.Generator, field: Field) -> Floats:
 def _too_close(centres: Floats, field: Field) -> npt.NDArray[np.bool_]:
     """Mark centres, sorted along axis 0, that have one nearer than `apart` before them."""
     sigma = np.column_stack([field.widths[0] * centres[:, 0], np.full(len(centres), field.widths[1])])
-    _, second = close_pairs(centres, sigma, field.apart**2, np.ones(len(centres), bool))
+    _, second = close_pairs(centres, sigma, field.apart**2)
     close = np.zeros(len(centres), bool)
     close[second] = True
     return close

@@ -6,7 +6,6 @@ a cluster follow from these and the temperature.
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from dataclasses import dataclass
@@ -76,52 +75,30 @@ class Moments(NamedTuple):
     """The basis of decisions, at one state of the clusters.
 
     Attributes:
-        clusters: a row for each cluster of the window: see `kernels.finish`.
-        dimension: the number of axes.
         sponge_count: C of the sponge.
         energy: H, half the sum of M d2.
         free_energy: F.
+        counts: C_k, for each cluster of the window as all that follow.
+        freezing: the sum of M (1 - M) over C_k.
+        occupied: number of points of which each cluster has the largest membership.
+        widths: W_k, the mean of d2.
+        drift: the sum of z m (1 - m) with m = M/2.
+        scatter: S_k, the mean of z z^T, D x D each.
     """
 
-    clusters: Floats
-    dimension: int
     sponge_count: float
     energy: float
     free_energy: float
-
-    @property
-    def counts(self) -> Floats:
-        """C_k."""
-        return self.clusters[:, 0]
-
-    @property
-    def freezing(self) -> Floats:
-        """The sum of M (1 - M) over C_k."""
-        return self.clusters[:, 1]
-
-    @property
-    def occupied(self) -> Floats:
-        """Number of points of which each cluster has the largest membership."""
-        return self.clusters[:, 2]
-
-    @property
-    def widths(self) -> Floats:
-        """W_k, the mean of d2."""
-        return self.clusters[:, 3]
-
-    @property
-    def drift(self) -> Floats:
-        """The sum of z m (1 - m) with m = M/2."""
-        return self.clusters[:, 4 : 4 + self.dimension]
-
-    @property
-    def scatter(self) -> Floats:
-        """S_k, the mean of z z^T, D x D each."""
-        return self.clusters[:, 4 + self.dimension :].reshape(-1, self.dimension, self.dimension)
+    counts: Floats
+    freezing: Floats
+    occupied: Floats
+    widths: Floats
+    drift: Floats
+    scatter: Floats
 
     def of(self, chosen: Integers) -> Moments:
         """Return the moments of some clusters. Local."""
-        return self._replace(clusters=self.clusters[chosen])
+        return Moments(*self[:3], *(values[chosen] for values in self[3:]))
 
 
 class Mixture:
@@ -215,9 +192,8 @@ class Mixture:
         while True:
             # Clusters are compared with those close to close ones, which may have moved meanwhile.
             near = max(self._closest + law.limit, 16.0 * self.settings.ScaledSquaredDistanceAtClosenessTest)
-            self.window, links = self.exchange.window(
-                rows, min(math.sqrt(near) * law.widths[0], _FAR), relative=self.settings.relative
-            )
+            radius = min(math.sqrt(near) * law.widths[0], _FAR)
+            self.window, links = self.exchange.window(rows, radius, relative=self.settings.relative)
             self.home = self.exchange.home(self.window)
             self._prepare(links)
             found = np.array(self._run(lists.begin, law))
@@ -242,8 +218,7 @@ class Mixture:
         if loads.max() * size <= _UNEVEN * total or self.total < size * (self._lists.shape[1] + _COST_OF_A_POINT):
             return
         before = np.cumsum(work) - work + int(loads[: self.team.rank].sum())
-        places = np.searchsorted(before * size // total, range(size + 1))
-        self._place(self.exchange.deliver([self.points[a:b] for a, b in itertools.pairwise(places)]))
+        self._place(self.exchange.deliver(self.points, before * size // total))
         if self.exchange.divided:
             self.exchange.divide(self.points)
 
@@ -324,12 +299,13 @@ class Mixture:
 
     def moments(self, conditions: Conditions) -> Moments:
         """Compute the basis of decisions. Collective over the team."""
-        d = self.dimension
+        d, law = self.dimension, self.law(conditions)
         about = np.empty((len(self.window), 4 + d + d * d))
-        sponge_count, energy, free_energy = self._run(
-            kernels.measure, self.law(conditions), self._scales, conditions.sponge_weight, about
-        )
-        return Moments(about, d, sponge_count, 0.5 * energy, conditions.temperature * free_energy)
+        outside, energy, free = self._run(kernels.measure, law, self._scales, conditions.sponge_weight, about)
+        counts, freezing, occupied, widths = about[:, :4].T
+        drift, scatter = about[:, 4 : 4 + d], about[:, 4 + d :].reshape(-1, d, d)
+        sums = outside, 0.5 * energy, conditions.temperature * free
+        return Moments(*sums, counts, freezing, occupied, widths, drift, scatter)
 
 
 def _power(bound: float) -> float:

@@ -79,10 +79,8 @@ def read(path: str, settings: Settings, *, kind: int, selected: int) -> Points:
             raise UsageError(f"davs: {path}: line {number} is {one_line(line)}; a point has {wanted}")
         seen[label] += 1
         if label == selected or (selected < 0 and label != -selected):
-            index, truth = (
-                whole_number(words[0]),
-                whole_number(words[d + 3]) if len(words) > d + 3 and kind == 0 else -1,
-            )
+            index = whole_number(words[0])
+            truth = whole_number(words[d + 3]) if len(words) > d + 3 and kind == 0 else -1
             if index is None:
                 raise UsageError(
                     f"davs: {path}: line {number} is {one_line(line)}; column 1 is the number of the point"

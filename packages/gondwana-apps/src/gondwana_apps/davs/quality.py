@@ -92,7 +92,7 @@ def measure(
     neighbourhood(law, points, labels, table, radius(settings, conditions) ** 2, counts, widths)
     widths[:, 0] /= np.maximum(counts[:, 0], 1)
     centres, sigma = np.ascontiguousarray(rows[:, :d]), 1.0 / table[:, d : 2 * d]
-    first, second = close_pairs(centres, sigma, settings.HistogramDistancesMax, np.ones(len(rows), bool))
+    first, second = close_pairs(centres, sigma, settings.HistogramDistancesMax)
     squares = (((centres[second] - centres[first]) / sigma[first]) ** 2).sum(axis=1)
     near = squares < radius(settings, conditions) ** 2
     counts[:, 3] = np.bincount(np.concatenate([first[near], second[near]]), minlength=len(rows))

@@ -77,8 +77,8 @@ def run(points: Floats | None, settings: Settings, team: gw.Team, start: Floats 
     if stopped is None:
         with timers("compute"):
             labels, moved = quality.assign(mixture.points, rows, total, settings, conditions)
-        labels = gather(labels, team)
-        moved = np.asarray(sum(team.allgather(tuple(moved.tolist())), ()), np.int64).reshape(-1, 2).sum(axis=0)
+        labels = gw.migrate(labels, np.zeros(len(labels), np.int64), team)
+        team.Allreduce(gw.IN_PLACE, moved)
     seconds = time.perf_counter() - began
     return Result(rows, labels, conditions, annealing.progress, moved, seconds, timers, stopped, status)
 
@@ -94,31 +94,17 @@ def _compile(own: Floats, total: int, settings: Settings, team: gw.Team) -> None
     quality.assign(own, mixture.everything(), total, settings, conditions)
 
 
-def share(total: int, team: gw.Team) -> list[int]:
-    """Return the number of points of each rank: the first ones have one more. Local."""
-    return [total // team.size + (rank < total % team.size) for rank in range(team.size)]
-
-
 def scatter(points: Floats | None, dimension: int, team: gw.Team) -> tuple[Floats, int]:
     """Give each rank its part of the points of rank 0. Collective over the team.
 
     Returns:
         The part, and the number of all points.
     """
-    total = int(team.bcast(0 if points is None else len(points)))
-    counts = [n * dimension for n in share(total, team)]
-    own = np.empty(counts[team.rank])
-    flat = None if points is None or team.rank else (np.ascontiguousarray(points).reshape(-1), counts)
-    team.Scatterv(flat, own)
-    return own.reshape(-1, dimension), total
-
-
-def gather(labels: Integers, team: gw.Team) -> Integers:
-    """Return the labels of all points on rank 0, nothing on the others. Collective over the team."""
-    counts = team.allgather(len(labels))
-    found = np.empty(sum(counts) if team.rank == 0 else 0, np.int64)
-    team.Gatherv(labels, (found, counts) if team.rank == 0 else None)
-    return found
+    whole = np.empty((0, dimension)) if points is None or team.rank else points
+    # The first ranks have one more, so that those without points come last.
+    sizes = [len(whole) // team.size + (rank < len(whole) % team.size) for rank in range(team.size)]
+    own = gw.migrate(whole, np.repeat(np.arange(team.size), sizes), team)
+    return own, int(team.allreduce(len(own)))
 
 
 def _anneal(annealing: Annealing) -> tuple[str | None, int]:
@@ -148,33 +134,20 @@ def _save(annealing: Annealing) -> None:
     """Write a checkpoint. Collective over the team."""
     mixture, s = annealing.mixture, annealing.settings
     arrays = {"clusters": mixture.everything(), "best": mixture.exchange.everything(annealing.best)}
-    state = {**asdict(annealing.progress), "shapes": [list(array.shape) for array in arrays.values()]}
-    shared = {name: gw.from_numpy(array, team=mixture.team) for name, array in arrays.items()}
+    rows = {name: array if mixture.team.rank == 0 else array[:0] for name, array in arrays.items()}
     checkpoint.save(
-        s.CheckpointFile, shared, step=annealing.progress.steps, state=state, settings=_identity(mixture),
-        team=mixture.team,
+        s.CheckpointFile, rows, step=annealing.progress.steps, state=asdict(annealing.progress),
+        settings=_identity(mixture), team=mixture.team,
     )  # fmt: skip
 
 
 def _restored(mixture: Mixture) -> Annealing:
     """Continue from the last checkpoint. Collective over the team."""
-    team, path = mixture.team, mixture.settings.CheckpointFile
-    shapes, error = None, None
-    if team.rank == 0:
-        try:
-            shapes = checkpoint.newest(path).state["shapes"]
-        except Exception as problem:
-            error = problem
-    team.agree(error)
-    shared = {
-        name: gw.zeros(gw.RectDomain((0, 0), tuple(shape)), team=team)
-        for name, shape in zip(("clusters", "best"), team.bcast(shapes), strict=True)
-    }
-    found = checkpoint.load(path, shared, settings=_identity(mixture), team=team)
-    state = {key: value for key, value in found.state.items() if key != "shapes"}
-    mixture.rows = np.ascontiguousarray(shared["clusters"].to_numpy())
+    like = dict.fromkeys(("clusters", "best"), mixture.rows)
+    found = checkpoint.load(mixture.settings.CheckpointFile, like, settings=_identity(mixture), team=mixture.team)
+    mixture.rows, best = (mixture.exchange.gather(found.rows[name]) for name in like)
     mixture.clusters = len(mixture.rows)
-    return Annealing(mixture, Progress(**state), np.ascontiguousarray(shared["best"].to_numpy()))
+    return Annealing(mixture, Progress(**found.state), best)
 
 
 def _identity(mixture: Mixture) -> dict[str, object]:

@@ -30,9 +30,8 @@ def split(mixture: Mixture, moments: Moments, conditions: Conditions, room: int)
     """
     settings = mixture.settings
     rows, d = mixture.rows, mixture.dimension
-    eligible = (moments.widths > settings.MinimumScaledWidthSquaredToSplit) & (
-        moments.counts > settings.TooSmallToSplit
-    )
+    large = moments.counts > settings.TooSmallToSplit
+    eligible = large & (moments.widths > settings.MinimumScaledWidthSquaredToSplit)
     age = np.where(eligible & (rows[:, -1] > 0.0), rows[:, -1] + 1.0, rows[:, -1])
     ready = eligible & ((age == MATURE) | ((age >= _READY) & (age < _OLD)))
     mixture.rows[:, -1] = np.where(age >= _OLD, MATURE, age)

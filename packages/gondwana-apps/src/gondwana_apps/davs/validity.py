@@ -81,23 +81,20 @@ def merge(threads: Any, law: Any, rows: Any, order: Any, counts: Any, limit: flo
             gone[order[i]] = True
 
 
-def close_pairs(
-    centres: Floats, sigma: Floats, distance: float, among: npt.NDArray[np.bool_]
-) -> tuple[Integers, Integers]:
+def close_pairs(centres: Floats, sigma: Floats, distance: float) -> tuple[Integers, Integers]:
     """Return the pairs of centres nearer than a squared distance, in units of the sigma of the first. Local.
 
     Args:
         centres: centres sorted along axis 0, K x D.
         sigma: widths of the clusters.
         distance: limit of the squared distance.
-        among: marks of the centres that take part.
 
     Returns:
         First and second members of the pairs, as indices.
 
     Example:
         >>> import numpy as np
-        >>> first, second = close_pairs(np.array([[0.0], [0.5], [3.0]]), np.ones((3, 1)), 0.5, np.ones(3, bool))
+        >>> first, second = close_pairs(np.array([[0.0], [0.5], [3.0]]), np.ones((3, 1)), 0.5)
         >>> first.tolist(), second.tolist()
         ([0], [1])
     """
@@ -111,7 +108,6 @@ def close_pairs(
             break
         second = first + shift
         near = (((centres[second] - centres[first]) / sigma[first]) ** 2).sum(axis=1) < distance
-        near &= among[first] & among[second]
         found.append((first[near], second[near]))
     if not found:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

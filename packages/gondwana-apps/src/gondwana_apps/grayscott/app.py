@@ -10,8 +10,10 @@ from typing import Any
 
 import gondwana as gw
 from gondwana.errors import GondwanaError
+from gondwana.io.provenance import fides, provenance, vtk_image
+from gondwana.io.stop import StopRequest
 from gondwana.results import check_writable, write_application
-from gondwana_apps.grayscott import devices, loop, resources
+from gondwana_apps.grayscott import devices, resources
 from gondwana_apps.grayscott.fields import Fields
 from gondwana_apps.grayscott.kernels import Rates, react_and_diffuse
 from gondwana_apps.grayscott.pace import Pace
@@ -20,7 +22,8 @@ from gondwana_apps.grayscott.simulation import Simulation, Summary
 from gondwana_apps.grayscott.sweeps import noises_of
 from gondwana_apps.grayscott.verify import Verdict, verify
 from gondwana_apps.options import Parser, on_first_rank
-from gondwana_apps.run_files import reserved
+from gondwana_apps.run_files import RunFiles, reserved, steps_to_next
+from gondwana_apps.settings_files import settings_parser
 from gondwana_apps.timers import over_ranks
 
 ARRAYS_MOVED = 4
@@ -34,13 +37,9 @@ INSPECTED_CELLS = 130
 
 
 def _parser() -> Parser:
-    parser = Parser("gray-scott", "Simulate the Gray-Scott reaction in a cube.")
-    parser.add_argument("settings", metavar="SETTINGS", help="settings file, a JSON object (name ends in .json)")
-    parser.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], help="replace a key of the file; may be repeated"
-    )
+    file = "a JSON object (name ends in .json)"
+    parser = settings_parser("gray-scott", "Simulate the Gray-Scott reaction in a cube.", file, nargs=None)
     parser.add_argument("--device", choices=DEVICES, help="where the kernels run, whatever the file says")
-    parser.add_argument("--json", metavar="FILE", help="write the result as JSON")
     return parser
 
 
@@ -75,7 +74,7 @@ def main(argv: list[str]) -> int:
     """
     options = _parser().parse_args(argv)
     team = gw.world
-    settings = on_first_rank(team, lambda: _checked(options, team.size))
+    settings = on_first_rank(team, lambda: _load(options))
     with reserved(settings, team):
         return _run(settings, team, options.json)
 
@@ -98,21 +97,20 @@ def inspected(argv: list[str]) -> tuple[Any, gw.RectDomain, tuple[Any, ...]]:
 
 def _run(settings: Settings, team: gw.Team, result_file: str | None) -> int:
     """Simulate, verify and print. Collective over team; returns the exit status."""
-    is_first = team.rank == 0
     kind = devices.choose(settings, team)
     devices.check_memory(settings, team, kind)
     simulation = Simulation(settings, team, kind)
-    if is_first:
+    if team.rank == 0:
         _announce(simulation)
     if settings.restart:
         simulation.restore()
-    pace, stopped, status = loop.run(simulation)
+    pace, stopped, status = _simulate(simulation)
     summary = simulation.summary()
     if not all(map(math.isfinite, summary)):
         raise GondwanaError(f"the fields are not finite after step {simulation.steps}: choose a smaller dt")
     verdict = verify(settings, simulation.steps, summary)
     spread = over_ranks(pace.seconds_per_step(), team)
-    if is_first:
+    if team.rank == 0:
         if os.environ.get("GONDWANA_TIMING"):
             _print_timing(simulation, pace)
         result = _result(simulation, pace, summary, verdict) | {"step_seconds_over_ranks": spread}
@@ -122,23 +120,62 @@ def _run(settings: Settings, team: gw.Team, result_file: str | None) -> int:
     return 1 if verdict.verified is False else status
 
 
+def _simulate(simulation: Simulation) -> tuple[Pace, str | None, int]:
+    """Do the steps, with output and checkpoints. Collective over the team.
+
+    Returns:
+        The time of the steps; the reason for an early stop, if any; and the exit status for that.
+    """
+    s, team = simulation.settings, simulation.team
+    pace, reason = Pace(simulation), None
+    with (
+        RunFiles(s, simulation.fields, _attributes(simulation), simulation.steps, team) as files,
+        StopRequest(s.stop_after_seconds, team=team) as stop,
+        gw.ProgressBar(team, "gray-scott", s.steps, done=simulation.steps) as progress,
+    ):
+        if s.write_initial and simulation.steps == 0:
+            files.write(0, simulation.fields)
+        while simulation.steps < s.steps and reason is None:
+            pace.advance(steps_to_next(s, simulation.steps, s.steps - simulation.steps))
+            if files.takes(simulation.steps):
+                pace.pause()
+                files.write(simulation.steps, simulation.fields)
+            if pace.is_time_to_look():
+                reason = stop.agreed()
+            if s.checkpoint and (simulation.steps % s.checkpoint_freq == 0 or reason):
+                pace.pause()
+                files.save(simulation.steps, simulation.fields, s.physics())
+            progress.show(simulation.steps, f"{s.L**3 / pace.seconds_per_step() / 1e6:.1f} Mcells/s")
+        pace.pause()
+    return pace, reason, stop.status
+
+
+def _attributes(simulation: Simulation) -> dict[str, Any]:
+    """The dataset's description of itself."""
+    s, team = simulation.settings, simulation.team
+    names = list(simulation.fields)
+    constants = {name: float(getattr(s, name)) for name in ("F", "k", "dt", "Du", "Dv", "noise")}
+    about = {"L": s.L, "steps": s.steps, "seed": s.seed, "precision": s.precision, "preset": s.preset}
+    return {
+        "gondwana_device": "host" if simulation.device is None else simulation.device.name,
+        **provenance(team, {**constants, **about}, s.resolved(), grid=simulation.u.grid),
+        **fides(names),
+        **(vtk_image(names, (s.L,) * 3) if s.mesh_type == "image" else {}),
+    }
+
+
 def _load(options: argparse.Namespace) -> Settings:
     return load(options.settings, options.set, options.device)
-
-
-def _checked(options: argparse.Namespace, ranks: int) -> Settings:
-    settings = _load(options)
-    resources.check_ranks(settings, ranks)
-    return settings
 
 
 def _announce(simulation: Simulation) -> None:
     s, team = simulation.settings, simulation.team
     sweeps = ", two steps a sweep" if simulation.fuse_steps == 2 else ""
+    where = "the host" if simulation.device is None else simulation.device.name
     print(
         f"gray-scott: {s.L}^3 cells in {s.precision}, {s.boundary} boundary, F={s.F:g} k={s.k:g} "
         f"Du={s.Du:g} Dv={s.Dv:g} dt={s.dt:g} noise={s.noise:g}, {s.steps} steps{sweeps}, "
-        f"{_where(simulation)}, ranks x threads = {team.size} x {gw.threads()}"
+        f"on {where}, ranks x threads = {team.size} x {gw.threads()}"
     )
     print(f"needs {resources.needs(s, on_gpus=simulation.device is not None)}", flush=True)
     for line in notices(s):
@@ -153,19 +190,12 @@ def _print_timing(simulation: Simulation, pace: Pace) -> None:
     )
 
 
-def _where(simulation: Simulation) -> str:
-    return "on the host" if simulation.device is None else f"on {simulation.device.name}"
-
-
 def _result(simulation: Simulation, pace: Pace, summary: Summary, verdict: Verdict) -> dict[str, Any]:
     s, device = simulation.settings, simulation.device
     rate = s.L**3 / pace.seconds_per_step() if pace.steps else 0.0
     return {
         "app": "gray-scott",
-        "version": gw.__version__,
         "verified": verdict.verified,
-        "ranks": simulation.team.size,
-        "threads": gw.threads(),
         "device": "host" if device is None else "cuda",
         "device_name": None if device is None else device.name,
         "fuse_steps": simulation.fuse_steps,

@@ -11,6 +11,7 @@ import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana_apps import gpus
 from gondwana_apps.free_memory import in_gib
+from gondwana_apps.grayscott.fields import layout_of
 from gondwana_apps.grayscott.resources import ARRAYS, fitting
 from gondwana_apps.grayscott.settings import Settings
 from gondwana_apps.grayscott.sweeps import between_size
@@ -117,11 +118,8 @@ def short_of_memory(settings: Settings, demands: Sequence[Demand | None]) -> str
 
 def _needed(settings: Settings, team: gw.Team) -> int:
     """The most bytes that this rank takes of a device."""
-    periodic = settings.boundary == "periodic"
-    ghost = 2 if periodic and settings.fuse_steps != 1 else 1
-    layout = gw.Layout.divide(
-        (settings.L,) * 3, team.size, ghost=ghost, periodic=periodic, grid=settings.dims, order="F"
-    )
+    ghost = 2 if settings.boundary == "periodic" and settings.fuse_steps != 1 else 1
+    layout = layout_of(settings, team.size, ghost)
     columns, *others = layout.held(team.rank).shape
     row = -(-columns * settings.itemsize // _LINE) * _LINE
     between = between_size(layout, team.rank, settings.itemsize) if ghost > 1 else 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 import gondwana as gw
 from gondwana_apps.grayscott.settings import Settings
 
@@ -32,13 +30,12 @@ def make_fields(settings: Settings, team: gw.Team, kind: gw.MemoryKind, *, ghost
         kind: memory kind of this rank's blocks.
         ghost: width of the ghost layer.
     """
-    dtype = np.float64 if settings.precision == "Float64" else np.float32
+    layout, dtype = layout_of(settings, team.size, ghost), settings.precision.lower()
+    return Fields(*(gw.empty(layout, dtype, kind=kind, team=team) for _ in Fields._fields))
+
+
+def layout_of(settings: Settings, ranks: int, ghost: int) -> gw.Layout:
+    """Return the division of the cube over ranks. Local; arguments as for `make_fields`."""
     shape, periodic = (settings.L,) * 3, settings.boundary == "periodic"
-
-    def field() -> gw.GlobalArray:
-        # x is contiguous in memory, and fastest on disk.
-        return gw.empty(
-            shape, dtype, ghost=ghost, periodic=periodic, grid=settings.dims, order="F", kind=kind, team=team
-        )
-
-    return Fields(field(), field(), field(), field())
+    # x is contiguous in memory, and fastest on disk.
+    return gw.Layout.divide(shape, ranks, ghost=ghost, periodic=periodic, grid=settings.dims, order="F")

@@ -72,21 +72,3 @@ def react_and_diffuse(
         du += noise.amplitude * draw(noise, p, u.dtype)
     u_next[p] = u[p] + rates.dt * du
     v_next[p] = v[p] + rates.dt * dv
-
-
-@gw.reduce(op="min")
-def smallest(p: gw.Point, a: Any) -> float:
-    """The smallest value of a field."""
-    return a[p]  # type: ignore[no-any-return]
-
-
-@gw.reduce(op="max")
-def largest(p: gw.Point, a: Any) -> float:
-    """The largest value of a field."""
-    return a[p]  # type: ignore[no-any-return]
-
-
-@gw.reduce(op="fsum")
-def total(p: gw.Point, a: Any) -> float:
-    """The sum of a field, rounded once, so that it does not depend on the division of the cells."""
-    return a[p]  # type: ignore[no-any-return]

@@ -98,18 +98,9 @@ def parse_value(text: str, where: str) -> Any:
 
 
 def kind(value: object) -> str:
-    """Name the JSON type of a parsed value."""
-    if value is None:
-        return "null"
-    names = {
-        bool: "a boolean",
-        int: "an integer",
-        float: "a number",
-        str: "a string",
-        list: "a list",
-        dict: "an object",
-    }
-    return names.get(type(value), type(value).__name__)
+    """Name the JSON type of a parsed value that is no object."""
+    names = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "a list"}
+    return names.get(type(value), "null")
 
 
 def _is_missing(path: Path) -> bool:

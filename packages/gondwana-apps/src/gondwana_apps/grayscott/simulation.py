@@ -9,9 +9,9 @@ import gondwana as gw
 from gondwana_apps import run_files
 from gondwana_apps.grayscott import devices, fusing
 from gondwana_apps.grayscott.fields import make_fields
-from gondwana_apps.grayscott.kernels import Rates, largest, smallest, total
+from gondwana_apps.grayscott.kernels import Rates
 from gondwana_apps.grayscott.settings import Settings
-from gondwana_apps.grayscott.stepper import Stepper
+from gondwana_apps.grayscott.sweeps import Stepper
 
 BACKGROUND_U, BACKGROUND_V = 1.0, 0.0
 SEED_U, SEED_V = 0.25, 0.33
@@ -84,18 +84,14 @@ class Simulation:
 
     def _start(self) -> None:
         """Set the background everywhere, ghosts too, and the seed cube at the centre."""
+        other = ALTERNATE_U if self.settings.boundary == "alternating" else BACKGROUND_U
+        # Ghosts outside of a box that is not periodic keep these values permanently.
+        for field, outside in zip(self._fields, (other, BACKGROUND_V, BACKGROUND_U, BACKGROUND_V), strict=True):
+            field.fill(outside)
         first, end = self.settings.seed_range
         seed = gw.RectDomain((first,) * 3, (end,) * 3)
-        self._fill_outside()
         self.u.local.restrict(seed).fill(SEED_U)
         self.v.local.restrict(seed).fill(SEED_V)
-
-    def _fill_outside(self) -> None:
-        """Give all cells the background, so that ghosts outside of a box that is not periodic keep it permanently."""
-        self._fields.u.fill(BACKGROUND_U)
-        self._fields.u_next.fill(ALTERNATE_U if self.settings.boundary == "alternating" else BACKGROUND_U)
-        self._fields.v.fill(BACKGROUND_V)
-        self._fields.v_next.fill(BACKGROUND_V)
 
     def prepare(self) -> None:
         """Compile the steps, and measure which variant is faster; the state stays. Collective over team; blocks."""
@@ -128,9 +124,8 @@ class Simulation:
 
     def summary(self) -> Summary:
         """Return extremes and exact sums of both fields. Collective over team; blocks."""
-        folds = smallest, largest, total
-        values = [fold.all(self.team, field.owned, field) for field in (self.u, self.v) for fold in folds]
-        return Summary(*map(float, values))
+        values = [fold() for field in (self.u, self.v) for fold in (field.min, field.max, field.sum)]
+        return Summary(*map(float, values))  # type: ignore[arg-type]  # of real numbers
 
     def restore(self) -> None:
         """Continue from the checkpoint named by the settings, written by any ranks. Collective over team; blocks.

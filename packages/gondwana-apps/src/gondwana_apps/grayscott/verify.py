@@ -45,14 +45,13 @@ def verify(settings: Settings, steps: int, summary: Summary) -> Verdict:
     row = next((row for row in _rows() if _is_same_run(row, settings, steps)), None)
     if row is None:
         return Verdict(None, "nothing to verify: no reference run has these settings and steps")
+    tolerance = TOLERANCE[settings.precision]
     for name, value in summary._asdict().items():
         expected = Decimal(row[name])
-        allowed = max(TOLERANCE[settings.precision] * abs(float(expected)), 0.51 * 10.0 ** _last_digit(expected))
+        allowed = max(tolerance * abs(float(expected)), 0.51 * 10.0 ** _last_digit(expected))
         if not abs(value - float(expected)) <= allowed:
             return Verdict(False, f"WRONG: {name} is {value:.12g}, the reference run has {row[name]}")
-    return Verdict(
-        True, f"verified: extremes and sums agree with the reference run to {TOLERANCE[settings.precision]:g}"
-    )
+    return Verdict(True, f"verified: extremes and sums agree with the reference run to {tolerance:g}")
 
 
 def _rows() -> Iterator[dict[str, str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from argparse import Namespace
 from dataclasses import dataclass, field
@@ -21,11 +19,12 @@ from gondwana.results import check_writable, write_application, write_text
 from gondwana_apps import gpus, run_files
 from gondwana_apps.free_memory import available_memory, in_gib
 from gondwana_apps.heat import division
-from gondwana_apps.heat.settings import PHYSICS, Settings, load, parser
+from gondwana_apps.heat.settings import Settings, load, parser
 from gondwana_apps.heat.simulation import Balance, Simulation
 from gondwana_apps.heat.steps import Record
 from gondwana_apps.heat.verify import Verdict, verify
 from gondwana_apps.options import on_first_rank
+from gondwana_apps.timers import spread
 
 DEVICES = ("host", "cuda")
 """Devices of the kernels."""
@@ -210,8 +209,7 @@ def _print_line(line: Printed, team: gw.Team) -> None:
 def _attributes(simulation: Simulation) -> dict[str, Any]:
     """The dataset's description of itself."""
     s = simulation.settings
-    constants = {name: getattr(s, name) for name in PHYSICS}
-    about = provenance(simulation.team, constants, msgspec.to_builtins(s), grid=simulation.T.grid)
+    about = provenance(simulation.team, s.physics(), msgspec.to_builtins(s), grid=simulation.T.grid)
     # ParaView takes the contiguous axis, z, as its first.
     return {**about, **fides(["T"]), **vtk_image(["T"], s.shape[::-1])}
 
@@ -224,11 +222,9 @@ def _gathered(nanoseconds: NDArray[np.int64], team: gw.Team) -> NDArray[np.float
 
 
 def _as_csv(record: NDArray[np.float64], first: int) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["step", *(f"rank_{rank}_s" for rank in range(record.shape[1]))])
-    writer.writerows([step, *(f"{seconds:.9f}" for seconds in row)] for step, row in enumerate(record.tolist(), first))
-    return text.getvalue()
+    rows = [["step", *(f"rank_{rank}_s" for rank in range(record.shape[1]))]]
+    rows += ([str(step), *(f"{seconds:.9f}" for seconds in row)] for step, row in enumerate(record.tolist(), first))
+    return "".join(",".join(row) + "\n" for row in rows)
 
 
 def _result(
@@ -240,10 +236,7 @@ def _result(
     places = {"p1": 1, "p25": 25, "median": 50, "p75": 75, "p99": 99} if len(counted) else {}
     return {
         "app": "heat",
-        "version": gw.__version__,
         "verified": None if verdict is None else verdict.verified,
-        "ranks": simulation.team.size,
-        "threads": gw.threads(),
         "device": s.device,
         "variant": s.variant,
         "fuse_steps": simulation.fuse_steps,
@@ -253,10 +246,6 @@ def _result(
         "steps": len(record),
         "lines": [line._asdict() for line in outcome.lines],
         "step_seconds": {name: float(np.percentile(counted, place)) for name, place in places.items()},
-        "step_seconds_over_ranks": {
-            "min": float(per_rank.min()),
-            "median": float(np.median(per_rank)),
-            "max": float(per_rank.max()),
-        },
+        "step_seconds_over_ranks": spread(per_rank.tolist()),
         "config": msgspec.to_builtins(s),
     }

@@ -25,22 +25,20 @@ def layout(settings: Settings, ranks: int, fuse_steps: int = 1) -> gw.Layout:
         (2, 8, 8)
     """
     compatible = settings.blocks == "ceil"
-    divided = gw.Layout.divide(
-        settings.shape, ranks, ghost=fuse_steps, grid=grid_of(ranks) if compatible else None, division=settings.blocks
-    )
+    grid = grid_of(ranks) if compatible else None
+    divided = gw.Layout.divide(settings.shape, ranks, ghost=fuse_steps, grid=grid, division=settings.blocks)
+    box = f"a box of {'x'.join(map(str, settings.shape))}, divided as {'x'.join(map(str, divided.grid))}"
     empty = [rank for rank in range(ranks) if divided.owned(rank).is_empty]
     if empty:
-        box, grid = "x".join(map(str, settings.shape)), "x".join(map(str, divided.grid))
         other = "set blocks = balanced, or " if compatible else ""
         raise UsageError(
-            f"heat: {gw.name_ranks(empty)} of {ranks} would have no cells of a box of {box}, divided as {grid}; "
-            f"{other}start fewer ranks, or enlarge the box"
+            f"heat: {gw.name_ranks(empty)} of {ranks} would have no cells of {box}; {other}start fewer ranks, or "
+            "enlarge the box"
         )
     if thinnest(divided) < fuse_steps:
         raise UsageError(
-            f"heat: fuse_steps is {fuse_steps}, and a block of a box of {'x'.join(map(str, settings.shape))}, divided "
-            f"as {'x'.join(map(str, divided.grid))}, has {thinnest(divided)} cells along a divided axis; set "
-            "fuse_steps = 1, start fewer ranks, or enlarge the box"
+            f"heat: fuse_steps is {fuse_steps}, and a block of {box}, has {thinnest(divided)} cells along a divided "
+            "axis; set fuse_steps = 1, start fewer ranks, or enlarge the box"
         )
     return divided
 

@@ -1,12 +1,12 @@
 """Three ways by which a rank gets the cells at its neighbours' faces, each for one array.
 
-- `OneSided`: the library's exchange of ghosts. On a node every rank stores its cells into its neighbours' ghosts and
+- `one_sided`: the library's exchange of ghosts. On a node every rank stores its cells into its neighbours' ghosts and
   raises a flag; no rank receives anything.
 - `TwoSided`: cells are packed and sent, received and unpacked: non-blocking messages, as in the original program.
 - `CopyNotify`: a one-sided copy into the neighbour's ghosts calls a function there that counts arrivals, as in the port
   of the original to UPC++.
 
-Between `begin` and `finish` the ghosts and the cells at the faces must not be touched. A step reads the ghosts of one
+Between `start` and `wait` the ghosts and the cells at the faces must not be touched. A step reads the ghosts of one
 array and writes the other, and every rank sends in every step: so no rank sends to ghosts that are still being read,
 and no rank needs to ask (`ready`).
 """
@@ -14,12 +14,14 @@ and no rank needs to ask (`ready`).
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
+from gondwana.runtime.progress import wait_until
 
 _POLLS = 1000
 """Checks for arrivals before the processor is yielded to other ranks between them."""
@@ -28,12 +30,12 @@ _yield_processor = gw.extern("libc.so.6", "sched_yield", "i4()")
 
 
 class Exchange(Protocol):
-    """Fills the ghosts of an array. Collective over its team to make."""
+    """Fills the ghosts of an array, as a plan of the library does. Collective over its team to make."""
 
-    def begin(self) -> None:
+    def start(self) -> object:
         """Start; the cells at the faces have their values. Collective over the neighbours; does not wait for them."""
 
-    def finish(self) -> None:
+    def wait(self) -> None:
         """Wait for the ghosts, and until the cells may change. Collective over the neighbours; blocks."""
 
 
@@ -68,20 +70,11 @@ def has_corners(layout: gw.Layout) -> bool:
     return max(layout.ghost) > 1
 
 
-class OneSided:
-    """The library's exchange of ghosts."""
-
-    def __init__(self, T: gw.GlobalArray) -> None:
-        self.plan = gw.exchange(T, corners=has_corners(T.layout), ready=True)
-        self.plan.wait()
-
-    def begin(self) -> None:
-        """Start to store or to put."""
-        self.plan.start()
-
-    def finish(self) -> None:
-        """Wait for the ghosts."""
-        self.plan.wait()
+def one_sided(T: gw.GlobalArray) -> gw.Plan:
+    """Return the library's exchange of ghosts. Collective over the team of the array."""
+    plan = gw.exchange(T, corners=has_corners(T.layout), ready=True)
+    plan.wait()
+    return plan
 
 
 class TwoSided:
@@ -93,7 +86,7 @@ class TwoSided:
         self._inboxes = [gw.Array.empty(face.ghosts, T.dtype) for face in self._faces]
         self._requests: list[gw.Request] = []
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Receive and send without waiting."""
         team = self._T.team
         for face, inbox in zip(self._faces, self._inboxes, strict=True):
@@ -101,7 +94,7 @@ class TwoSided:
         for face in self._faces:
             self._requests.append(gw.isend(team, self._T.local.restrict(face.cells).copy(), face.rank))
 
-    def finish(self) -> None:
+    def wait(self) -> None:
         """Wait for all messages, and unpack those received."""
         gw.wait_all(self._requests)
         self._requests.clear()
@@ -110,63 +103,39 @@ class TwoSided:
 
 
 class CopyNotify:
-    """Copies into the ghosts of the neighbours; each counts itself there when it has arrived."""
+    """Copies into the ghosts of the neighbours; each counts itself there when it has arrived.
+
+    A fast neighbour may be a round ahead of a slow one, so they are counted separately.
+    """
 
     def __init__(self, T: gw.GlobalArray) -> None:
         shared = faces(T.layout, T.team.rank)
         self._rounds = 0
-        self._arrivals = gw.DistObject(Arrivals([face.rank for face in shared]), T.team)
+        self._arrivals = gw.DistObject(dict.fromkeys((face.rank for face in shared), 0), T.team)
         self._notify = _arrive, self._arrivals, T.team.rank
         self._ends = [(T.local.restrict(face.cells), T.block(face.rank).restrict(face.cells)) for face in shared]
         self._copies: list[gw.Future[Any]] = []
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the copies."""
         self._rounds += 1
         for cells, ghosts in self._ends:
             self._copies.append(gw.copy(cells, ghosts, notify=self._notify))
 
-    def finish(self) -> None:
+    def wait(self) -> None:
         """Wait until each neighbour's copy has arrived here, and the copies made here are complete."""
-        self._arrivals.value.of_round(self._rounds).wait()
+        counts, what = self._arrivals.value, "the copies of the neighbours"
+        wait_until(lambda: all(count >= self._rounds for count in counts.values()), what, bell=True)
         gw.when_all(*self._copies).wait()
         self._copies.clear()
 
 
-class Arrivals:
-    """Numbers of copies of each neighbour that have arrived on this rank. Local.
-
-    A fast neighbour may be a round ahead of a slow one, so they are counted separately.
-    """
-
-    def __init__(self, neighbours: list[int]) -> None:
-        self._counts = dict.fromkeys(neighbours, 0)
-        self._awaited = 0
-        self._promise: gw.Promise[None] = gw.Promise()
-
-    def of_round(self, number: int) -> gw.Future[None]:
-        """Return the future of the arrival of `number` copies from each neighbour. Local."""
-        self._awaited, self._promise = number, gw.Promise()
-        future = self._promise.future
-        self._look()
-        return future
-
-    def count(self, rank: int) -> None:
-        """Count one more copy of a neighbour. Local."""
-        self._counts[rank] += 1
-        self._look()
-
-    def _look(self) -> None:
-        if not self._promise.future.done() and all(count >= self._awaited for count in self._counts.values()):
-            self._promise.set_result(None)
+def _arrive(arrivals: gw.DistObject[dict[int, int]], rank: int) -> None:
+    arrivals.value[rank] += 1
 
 
-def _arrive(arrivals: gw.DistObject[Arrivals], rank: int) -> None:
-    arrivals.value.count(rank)
-
-
-EXCHANGES: dict[str, type[OneSided | TwoSided | CopyNotify]] = {
-    "one-sided": OneSided,
+EXCHANGES: dict[str, Callable[[gw.GlobalArray], Exchange]] = {
+    "one-sided": one_sided,
     "two-sided": TwoSided,
     "copy-notify": CopyNotify,
 }
@@ -179,41 +148,46 @@ class Messages(NamedTuple):
     Attributes:
         team: team of the array.
         ranks: the neighbour of each message.
-        cells: boxes to send, one in a row: three lower corners, three upper ones.
-        ghosts: boxes to receive.
         starts: start of each message.
-        outbox: packed cells.
-        inbox: packed ghosts.
+        outbox: cells to send.
+        inbox: ghosts as they arrive.
+        packing: plan of the copies from the array to `outbox`.
+        unpacking: plan of the copies from `inbox` to the array.
         requests: requests of receives, then of sends.
     """
 
     team: gw.Team
     ranks: NDArray[np.int64]
-    cells: NDArray[np.int64]
-    ghosts: NDArray[np.int64]
     starts: NDArray[np.int64]
     outbox: NDArray[np.float64]
     inbox: NDArray[np.float64]
+    packing: gw.Plan
+    unpacking: gw.Plan
     requests: NDArray[np.int64]
 
 
-def messages(layout: gw.Layout, team: gw.Team) -> Messages:
-    """Return buffers for the messages of this rank. Local.
+def messages(T: gw.GlobalArray, inbox: NDArray[np.float64] | None = None) -> Messages:
+    """Return the messages of this rank. Collective over the team of the array.
 
     Args:
-        layout: layout of the arrays.
-        team: the ranks that share them.
+        T: the array.
+        inbox: memory for the ghosts as they arrive; default: new memory.
     """
-    shared = faces(layout, team.rank)
-    sizes = [face.cells.size for face in shared]
+    shared, team = faces(T.layout, T.team.rank), T.team
+    starts = np.cumsum([0, *(face.cells.size for face in shared)])
+    outbox, inbox = np.zeros(starts[-1]), np.zeros(starts[-1]) if inbox is None else inbox
+    sent, received = [], []
+    for face, first, end in zip(shared, starts[:-1], starts[1:], strict=True):
+        sent.append((T.local.restrict(face.cells), outbox[first:end].reshape(face.cells.shape)))
+        received.append((inbox[first:end].reshape(face.ghosts.shape), T.local.restrict(face.ghosts)))
     return Messages(
         team=team,
         ranks=np.array([face.rank for face in shared], np.int64),
-        cells=as_rows([face.cells for face in shared]),
-        ghosts=as_rows([face.ghosts for face in shared]),
-        starts=np.cumsum([0, *sizes]),
-        outbox=np.zeros(sum(sizes)),
-        inbox=np.zeros(sum(sizes)),
+        starts=starts,
+        outbox=outbox,
+        inbox=inbox,
+        packing=gw.plan(sent, team),
+        unpacking=gw.plan(received, team),
         requests=np.zeros(2 * len(shared), np.int64),
     )
 
@@ -238,14 +212,15 @@ class Notified(NamedTuple):
     rounds: NDArray[np.int64]
 
 
-def notified(layout: gw.Layout, team: gw.Team) -> Notified:
-    """Return memory for copies that notify. Collective over team; arguments as for `messages`."""
-    made = messages(layout, team)
-    inboxes = gw.Segment(team, max(8, made.inbox.nbytes)).pointer(dtype="f8")
+def notified(T: gw.GlobalArray) -> Notified:
+    """Return memory for copies that notify. Collective over the team of the array."""
+    team, size = T.team, sum(face.ghosts.size for face in faces(T.layout, T.team.rank))
+    inboxes = gw.Segment(team, max(8, 8 * size)).pointer(dtype="f8")
+    made = messages(T, inboxes.local(size))
     places = team.allgather(dict(zip(made.ranks.tolist(), made.starts.tolist(), strict=False)))
     counts = np.zeros(team.size, np.int64)
     return Notified(
-        messages=made._replace(inbox=inboxes.local(len(made.inbox))),
+        messages=made,
         targets=np.array([places[rank][team.rank] for rank in made.ranks], np.int64),
         inboxes=inboxes,
         arrival=gw.ActiveMessage(_count_arrival, (), context=(counts,), team=team),
@@ -281,80 +256,62 @@ def _dense(axis: range) -> list[range]:
 
 
 @gw.jit
-def begin_messages(m: Any, T: Any) -> None:
+def begin_messages(m: Any) -> None:
     """Receive and send without waiting. Collective over the neighbours."""
     count = len(m.ranks)
     for n in range(count):
         m.requests[n] = gw.irecv(m.team, m.inbox[m.starts[n] : m.starts[n + 1]], m.ranks[n])
+    copy(m.packing)
     for n in range(count):
-        pack(m.outbox[m.starts[n] : m.starts[n + 1]], T, m.cells[n])
         m.requests[count + n] = gw.isend(m.team, m.outbox[m.starts[n] : m.starts[n + 1]], m.ranks[n])
 
 
 @gw.jit
-def finish_messages(m: Any, T: Any) -> None:
+def finish_messages(m: Any) -> None:
     """Wait for all messages, and unpack those received. Collective over the neighbours."""
     gw.wait_all(m.requests)
-    for n in range(len(m.ranks)):
-        unpack(m.inbox[m.starts[n] : m.starts[n + 1]], T, m.ghosts[n])
+    copy(m.unpacking)
 
 
 @gw.jit
-def begin_copies(m: Any, T: Any) -> None:
+def begin_copies(m: Any) -> None:
     """Copy to the neighbours and notify them. Collective over the neighbours; does not wait for them."""
     m.rounds[0] += 1
-    starts, outbox = m.messages.starts, m.messages.outbox
+    starts = m.messages.starts
+    copy(m.messages.packing)
     for n in range(len(m.targets)):
         rank = m.messages.ranks[n]
-        pack(outbox[starts[n] : starts[n + 1]], T, m.messages.cells[n])
-        gw.put(outbox[starts[n] : starts[n + 1]], m.inboxes.on(rank) + m.targets[n])
+        gw.put(m.messages.outbox[starts[n] : starts[n + 1]], m.inboxes.on(rank) + m.targets[n])
         m.arrival.send(rank)
 
 
 @gw.jit
-def finish_copies(m: Any, T: Any) -> None:
+def finish_copies(m: Any) -> None:
     """Wait until each neighbour's copy has arrived, and unpack them. Collective over the neighbours."""
-    polls, starts = 0, m.messages.starts
-    for n in range(len(m.targets)):
-        while m.counts[m.messages.ranks[n]] < m.rounds[0]:
+    polls = 0
+    for rank in m.messages.ranks:
+        while m.counts[rank] < m.rounds[0]:
             gw.progress()
             polls += 1
             if polls > _POLLS:
                 _yield_processor()
-        unpack(m.messages.inbox[starts[n] : starts[n + 1]], T, m.messages.ghosts[n])
+    copy(m.messages.unpacking)
 
 
 @gw.jit
-def begin_stores(plan: Any, T: Any) -> None:
+def copy(plan: Any) -> None:
+    """Make the copies of a plan."""
+    plan.start()
+    plan.wait()
+
+
+@gw.jit
+def begin_stores(plan: Any) -> None:
     """Start to store into the neighbours' ghosts. Collective over the neighbours; does not wait."""
     plan.start()
 
 
 @gw.jit
-def finish_stores(plan: Any, T: Any) -> None:
+def finish_stores(plan: Any) -> None:
     """Wait for the ghosts. Collective over the neighbours."""
     plan.wait()
-
-
-@gw.jit
-def pack(buffer: Any, T: Any, box: Any) -> None:
-    """Copy a box of cells into a buffer."""
-    x0, y0, z0, x1, y1, z1 = box
-    place = 0
-    for x in range(x0, x1):
-        for y in range(y0, y1):
-            for z in range(z0, z1):
-                buffer[place + z - z0] = T[x, y, z]
-            place += z1 - z0
-
-
-@gw.jit
-def unpack(buffer: Any, T: Any, box: Any) -> None:
-    """Copy a buffer into a box of ghosts."""
-    x0, y0, z0, x1, y1, z1 = box
-    place = 0
-    for x in range(x0, x1):
-        for y in range(y0, y1):
-            for z in range(z0, z1):
-                T[x, y, z] = buffer[place + z - z0]
-            place += z1 - z0

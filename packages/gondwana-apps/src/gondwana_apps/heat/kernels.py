@@ -73,25 +73,18 @@ def power_at(has: Sides, k: Rates) -> float:
 
 
 @gw.jit
-def change(
-    here: Any, left: Any, right: Any, down: Any, up: Any, front: Any, back: Any, power: float, outer: float, k: Rates
-) -> Any:
+def change(here: Any, around: Any, power: float, outer: float, k: Rates) -> Any:
     """Return dT/dt of a cell, or of a vector of cells.
 
     Args:
         here: temperature of the cell.
-        left: temperature of the neighbour at lower x; of the cell itself without one, so that nothing flows.
-        right: and so on: temperatures of the neighbours at higher x, lower and higher y, lower and higher z.
-        down: see `right`.
-        up: see `right`.
-        front: see `right`.
-        back: see `right`.
+        around: sum of the temperatures of its six neighbours, or of the cell itself in place of a missing one, so that
+            nothing flows.
         power: heating power.
         outer: number of faces on the outside of the box.
         k: constants of the step.
     """
-    flow = (left + right) + (down + up) + (front + back) - 6.0 * here
-    return k.q * flow + power - k.sigma * outer * (here * here) * (here * here)
+    return k.q * (around - 6.0 * here) + power - k.sigma * outer * (here * here) * (here * here)
 
 
 @gw.jit
@@ -104,19 +97,10 @@ def across(has: bool, there: float, here: float) -> float:
 def conduct_cell(T_next: Any, T: Any, p: gw.Point, has: Sides, k: Rates) -> None:
     """One time step of a cell with known sides."""
     here = T[p]
-    rate = change(
-        here,
-        across(has.left, T[p - gw.X], here),
-        across(has.right, T[p + gw.X], here),
-        across(has.down, T[p - gw.Y], here),
-        across(has.up, T[p + gw.Y], here),
-        across(has.front, T[p - gw.Z], here),
-        across(has.back, T[p + gw.Z], here),
-        power_at(has, k),
-        outer_faces(has),
-        k,
-    )
-    T_next[p] = here + k.dt * rate
+    along_x = across(has.left, T[p - gw.X], here) + across(has.right, T[p + gw.X], here)
+    along_y = across(has.down, T[p - gw.Y], here) + across(has.up, T[p + gw.Y], here)
+    along_z = across(has.front, T[p - gw.Z], here) + across(has.back, T[p + gw.Z], here)
+    T_next[p] = here + k.dt * change(here, along_x + along_y + along_z, power_at(has, k), outer_faces(has), k)
 
 
 @gw.foreach
@@ -160,18 +144,10 @@ class Around(NamedTuple):
 def conduct_cells(T_next: Any, T: Any, x: int, y: int, z: int, row: Around, k: Rates) -> None:
     """One time step of `WIDTH` cells side by side that have neighbours along their row."""
     here = simd.load(T, gw.Point(x, y, z), WIDTH)
-    rate = change(
-        here,
-        simd.load(T, gw.Point(row.left, y, z), WIDTH),
-        simd.load(T, gw.Point(row.right, y, z), WIDTH),
-        simd.load(T, gw.Point(x, row.down, z), WIDTH),
-        simd.load(T, gw.Point(x, row.up, z), WIDTH),
-        simd.load(T, gw.Point(x, y, z - 1), WIDTH),
-        simd.load(T, gw.Point(x, y, z + 1), WIDTH),
-        row.power,
-        row.outer,
-        k,
-    )
+    along_x = simd.load(T, gw.Point(row.left, y, z), WIDTH) + simd.load(T, gw.Point(row.right, y, z), WIDTH)
+    along_y = simd.load(T, gw.Point(x, row.down, z), WIDTH) + simd.load(T, gw.Point(x, row.up, z), WIDTH)
+    along_z = simd.load(T, gw.Point(x, y, z - 1), WIDTH) + simd.load(T, gw.Point(x, y, z + 1), WIDTH)
+    rate = change(here, along_x + along_y + along_z, row.power, row.outer, k)
     simd.store(T_next, gw.Point(x, y, z), here + k.dt * rate)
 
 
@@ -179,18 +155,10 @@ def conduct_cells(T_next: Any, T: Any, x: int, y: int, z: int, row: Around, k: R
 def conduct_end(T_next: Any, T: Any, x: int, y: int, z: int, front: int, back: int, row: Around, k: Rates) -> None:
     """One time step of a cell with a face on the outside at lower or higher z: `front` or `back` is the cell itself."""
     here = T[x, y, z]
-    rate = change(
-        here,
-        T[row.left, y, z],
-        T[row.right, y, z],
-        T[x, row.down, z],
-        T[x, row.up, z],
-        T[x, y, front],
-        T[x, y, back],
-        row.power,
-        row.outer + 1.0,
-        k,
-    )
+    along_x = T[row.left, y, z] + T[row.right, y, z]
+    along_y = T[x, row.down, z] + T[x, row.up, z]
+    along_z = T[x, y, front] + T[x, y, back]
+    rate = change(here, along_x + along_y + along_z, row.power, row.outer + 1.0, k)
     T_next[x, y, z] = here + k.dt * rate
 
 

@@ -204,7 +204,5 @@ def _check_radiation(s: Settings, places: dict[str, str]) -> None:
 def _check_fusing(s: Settings, places: dict[str, str]) -> None:
     """Refuse two steps in one sweep if the run cannot have them."""
     if s.fuse_steps == 2 and s.device != "host":
-        where = places["fuse_steps"]
-        raise UsageError(
-            f'{where}: fuse_steps is 2 and device is "{s.device}"; set fuse_steps to 1, or device to "host"'
-        )
+        what = f'fuse_steps is 2 and device is "{s.device}"; set fuse_steps to 1, or device to "host"'
+        raise UsageError(f"{places['fuse_steps']}: {what}")

@@ -58,12 +58,12 @@ def main(argv: list[str]) -> int:
         The exit status: 0 if the run is valid and passes our own tests, else 1.
     """
     team = gw.world
-    parameters = on_first_rank(team, lambda: _checked(argv, team.size))
+    parameters = on_first_rank(team, lambda: parse(argv))
     is_first = team.rank == 0
     if is_first:
         _announce(parameters, team)
     outcome = run(parameters, team)
-    spread = over_ranks(outcome.times.total / (outcome.iterations * len(outcome.residuals)), team)
+    spread = over_ranks(outcome.times["total"] / (outcome.iterations * len(outcome.residuals)), team)
     if is_first:
         found = rates(outcome)
         _print(outcome, found)
@@ -73,12 +73,6 @@ def main(argv: list[str]) -> int:
             write_application(parameters.json, result | {"step_seconds_over_ranks": spread})
     verified: bool = team.bcast(outcome.verified)
     return 0 if verified else 1
-
-
-def _checked(argv: list[str], ranks: int) -> Parameters:
-    parameters = parse(argv)
-    parameters.grid_of(ranks)
-    return parameters
 
 
 def _announce(parameters: Parameters, team: gw.Team) -> None:

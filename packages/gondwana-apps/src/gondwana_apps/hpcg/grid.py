@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,19 +116,17 @@ def choose_grid(ranks: int) -> Triple:
     """
     factors = _factors(ranks)
     primes, powers = list(factors), list(factors.values())
-    if not primes:
-        return 1, 1, 1
-    if len(primes) == 1:
-        q, e = primes[0], powers[0]
-        return q ** (e // 3 + (e % 3 >= 1)), q ** (e // 3 + (e % 3 >= 2)), q ** (e // 3)
-    if len(primes) == 2 and sum(powers) == 2:
-        return primes[0], primes[1], 1
+    if len(primes) <= 1:
+        prime, power = (primes or [1])[0], sum(powers)
+        return prime ** ((power + 2) // 3), prime ** ((power + 1) // 3), prime ** (power // 3)
     if len(primes) == 2 and sum(powers) == 3:
         return primes[0], primes[1], primes[powers.index(2)]
-    if len(primes) == 3 and sum(powers) == 3:
-        return primes[0], primes[1], primes[2]
-    # `min` keeps the first of those with the same surface, as the benchmark does.
-    return min(_triples(primes, powers), key=lambda t: t[0] * t[1] + t[1] * t[2] + t[0] * t[2])
+    divisors = [1]
+    for prime, power in factors.items():
+        divisors = [divisor * prime**taken for taken in range(power + 1) for divisor in divisors]
+    grids = [(x, y, ranks // (x * y)) for x in divisors[1:] for y in divisors[1:] if ranks % (x * y) == 0]
+    # `min` keeps the first of those with the same surface, and the order is that of the benchmark.
+    return min(grids, key=lambda grid: grid[0] * grid[1] + grid[1] * grid[2] + grid[0] * grid[2])
 
 
 def check_aspect(what: str, sides: Triple) -> None:
@@ -145,37 +142,14 @@ def check_aspect(what: str, sides: Triple) -> None:
         )
 
 
-def _factors(number: int) -> dict[int, int]:
+def _factors(number: int) -> Counter[int]:
     """The prime factors of a number and their multiplicities, smallest first."""
-    found: dict[int, int] = {}
+    found: Counter[int] = Counter()
     prime = 2
-    while prime * prime <= number:
-        while number % prime == 0:
-            found[prime] = found.get(prime, 0) + 1
+    while number > 1:
+        if number % prime:
+            prime += 1
+        else:
+            found[prime] += 1
             number //= prime
-        prime += 1
-    if number > 1:
-        found[number] = found.get(number, 0) + 1
     return found
-
-
-def _triples(primes: list[int], powers: list[int]) -> Iterator[Triple]:
-    """The products of all ways to divide the prime factors in three, in the order of the benchmark."""
-    total = math.prod(prime**power for prime, power in zip(primes, powers, strict=True))
-    for first in _divisors(primes, powers):
-        rest = [power - taken for power, taken in zip(powers, first, strict=True)]
-        t1 = _product(primes, first)
-        for second in _divisors(primes, rest):
-            t2 = _product(primes, second)
-            yield t1, t2, total // (t1 * t2)
-
-
-def _divisors(primes: list[int], powers: list[int]) -> Iterator[tuple[int, ...]]:
-    """All exponents up to the given ones but 0, those of the smallest prime counting fastest."""
-    for exponents in itertools.product(*(range(power + 1) for power in reversed(powers))):
-        if any(exponents):
-            yield exponents[::-1]
-
-
-def _product(primes: list[int], exponents: tuple[int, ...]) -> int:
-    return math.prod(prime**power for prime, power in zip(primes, exponents, strict=True))

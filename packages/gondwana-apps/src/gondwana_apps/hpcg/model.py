@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gondwana_apps.hpcg.problem import Level
+from gondwana_apps.hpcg.problem import Level, nonzeros
 from gondwana_apps.hpcg.split import PLACES
 
 DOUBLE, INDEX, NUMBER = 8, 4, 8
@@ -44,7 +45,7 @@ class Operations:
 
 def sizes(levels: Sequence[Level]) -> list[Sizes]:
     """Return the sizes of all levels. Local."""
-    return [Sizes(level.global_rows, level.global_nonzeros, level.columns) for level in levels]
+    return [Sizes(math.prod(level.geometry.shape), nonzeros(level.geometry.shape), level.columns) for level in levels]
 
 
 def operations(levels: Sequence[Sizes], sets: int, iterations: int) -> Operations:

@@ -98,9 +98,8 @@ def _parser() -> Parser:
     parser = Parser("hpcg", "Run the benchmark HPCG 3.1. Without a size, hpcg.dat in this folder says what to run.")
     parser.add_argument("numbers", nargs="*", type=whole, metavar="N", help=f"in this order: {' '.join(_NAMES)}")
     for side in "xyz":
-        parser.add_argument(
-            f"--n{side}", type=whole, metavar="N", help=f"points of a rank along {side}: 16, 24, 32, ..."
-        )
+        what = f"points of a rank along {side}: 16, 24, 32, ..."
+        parser.add_argument(f"--n{side}", type=whole, metavar="N", help=what)
     parser.add_argument("--rt", type=whole, metavar="SECONDS", help="length of the timed phase; 0: every phase once")
     parser.add_argument("--pz", type=whole, metavar="N", help="layers of ranks along z that have the height --zl")
     parser.add_argument("--zl", type=whole, metavar="N", help="points along z of the ranks below --pz")

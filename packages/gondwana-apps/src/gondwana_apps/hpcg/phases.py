@@ -12,7 +12,7 @@ from gondwana_apps.hpcg import model, problem, validation
 from gondwana_apps.hpcg.grid import Geometry, Triple, geometry
 from gondwana_apps.hpcg.parameters import SMALLEST, Parameters
 from gondwana_apps.hpcg.reference import Reference
-from gondwana_apps.hpcg.solution import Times
+from gondwana_apps.hpcg.solution import PARTS
 from gondwana_apps.hpcg.solver import Optimised
 
 MOST_ITERATIONS = 500
@@ -42,7 +42,7 @@ class Outcome:
         reached: whether the optimised path came to the residual of the reference.
         iterations: iterations of a set.
         residuals: scaled residual of each set.
-        times: times of all sets.
+        times: seconds of each of `PARTS`, of all sets.
         reductions: seconds in reductions, of every rank.
     """
 
@@ -64,7 +64,7 @@ class Outcome:
     reached: bool = False
     iterations: int = model.OFFICIAL_ITERATIONS
     residuals: list[float] = field(default_factory=list)
-    times: Times = field(default_factory=Times)
+    times: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
     reductions: list[float] = field(default_factory=list)
 
     @property
@@ -147,7 +147,7 @@ def _choose_sets(solver: Optimised, outcome: Outcome, seconds: int) -> int:
     solution = solver.solve(system.right, np.zeros(system.levels[0].rows), MOST_ITERATIONS, tolerance)
     outcome.reached = solution.scaled <= tolerance
     outcome.iterations = max(solution.iterations, model.OFFICIAL_ITERATIONS)
-    slowest: float = max(system.team.allgather(solution.times.total))
+    slowest: float = max(system.team.allgather(solution.times["total"]))
     return int(seconds / slowest) + 1 if seconds else 1
 
 
@@ -158,7 +158,8 @@ def _run_sets(solver: Optimised, outcome: Outcome, sets: int) -> None:
         for number in range(sets):
             x[:] = 0.0
             solution = solver.solve(system.right, x, outcome.iterations)
-            outcome.times.add(solution.times)
+            for part in PARTS:
+                outcome.times[part] += solution.times[part]
             outcome.residuals.append(solution.scaled)
             progress.show(number + 1)
-    outcome.reductions = system.team.allgather(outcome.times.reduce)
+    outcome.reductions = system.team.allgather(outcome.times["reduce"])

@@ -42,13 +42,6 @@ class Matrix:
         """Rows of this rank."""
         return len(self.counts)
 
-    def replace_diagonal(self, diagonal: NDArray[np.float64]) -> None:
-        """Set the diagonal. Local."""
-        own = self.columns == np.arange(self.rows, dtype=np.uint32)[:, None]
-        own &= np.arange(WIDTH) < self.counts[:, None]
-        self.values[own] = diagonal
-        self.diagonal[:] = diagonal
-
 
 @dataclass
 class Level:
@@ -75,17 +68,6 @@ class Level:
     def columns(self) -> int:
         """Own rows and those of other ranks that they reach: the length of a vector that is multiplied."""
         return self.rows + self.halo.size
-
-    @property
-    def global_rows(self) -> int:
-        """Rows of all ranks together."""
-        nx, ny, nz = self.geometry.shape
-        return nx * ny * nz
-
-    @property
-    def global_nonzeros(self) -> int:
-        """Entries of all ranks together."""
-        return nonzeros(self.geometry.shape)
 
 
 @dataclass
@@ -115,18 +97,14 @@ def build(team: gw.Team, geometry: Geometry) -> System:
     levels: list[Level] = []
     fine = np.empty(0, np.int64)
     for _ in range(LEVELS):
-        levels.append(_level(geometry, fine))
+        values, points, counts = generate(geometry)
+        columns, halo = connect(geometry, points, counts)
+        matrix = Matrix(values, columns, counts, np.full(geometry.rows, DIAGONAL))
+        levels.append(Level(geometry, matrix, halo, fine))
         fine = coarse_to_fine(geometry)
         geometry = geometry.coarser()
     links = link(team, [level.halo for level in levels])
     return System(team, levels, right_hand_side(levels[0].matrix.counts), links)
-
-
-def _level(geometry: Geometry, fine: NDArray[np.int64]) -> Level:
-    values, points, counts = generate(geometry)
-    columns, halo = connect(geometry, points, counts)
-    diagonal = np.full(geometry.rows, DIAGONAL)
-    return Level(geometry, Matrix(values, columns, counts, diagonal), halo, fine)
 
 
 @gw.jit

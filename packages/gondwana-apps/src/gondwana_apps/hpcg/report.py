@@ -17,6 +17,7 @@ Value: TypeAlias = "str | float | list[tuple[str, Value]]"
 Item: TypeAlias = "tuple[str, Value]"
 
 RELEASE = "March 28, 2019"
+_KERNELS = {"DDOT": "dot", "WAXPBY": "combine", "SpMV": "multiply", "MG": "precondition"}
 _SYMMETRY = "Departure from Symmetry |x'Ay-y'Ax|/(2*||x||*||A||*||y||)/epsilon"
 
 
@@ -196,13 +197,8 @@ def _passed(passed: bool) -> str:
 
 
 def _performance(outcome: Outcome, rates: Rates) -> list[Item]:
-    times, done, counted = outcome.times, rates.operations, rates.convergence
-    kernels = (
-        ("DDOT", times.dot, done.dot),
-        ("WAXPBY", times.combine, done.combine),
-        ("SpMV", times.multiply, done.multiply),
-        ("MG", times.precondition, done.precondition),
-    )
+    total, done, counted = outcome.times["total"], rates.operations, rates.convergence
+    kernels = [(name, outcome.times[part], getattr(done, part)) for name, part in _KERNELS.items()]
     moved = rates.read + rates.written
     overheads = "Total with convergence and optimization phase overhead"
     return [
@@ -210,7 +206,7 @@ def _performance(outcome: Outcome, rates: Rates) -> list[Item]:
         ("Benchmark Time Summary", [
             ("Optimization phase", outcome.seconds_optimise),
             *((name, seconds) for name, seconds, _ in kernels),
-            ("Total", times.total),
+            ("Total", total),
         ]),
         ("Floating Point Operations Summary", [
             *((f"Raw {name}", amount) for name, _, amount in kernels),
@@ -218,9 +214,9 @@ def _performance(outcome: Outcome, rates: Rates) -> list[Item]:
             ("Total with convergence overhead", done.total * counted),
         ]),
         ("GB/s Summary", [
-            ("Raw Read B/W", over(rates.read, times.total)),
-            ("Raw Write B/W", over(rates.written, times.total)),
-            ("Raw Total B/W", over(moved, times.total)),
+            ("Raw Read B/W", over(rates.read, total)),
+            ("Raw Write B/W", over(rates.written, total)),
+            ("Raw Total B/W", over(moved, total)),
             (overheads, over(moved * counted, rates.charged)),
         ]),
         ("GFLOP/s Summary", [

@@ -48,11 +48,6 @@ class Schedules(NamedTuple):
     up: Schedule
 
 
-def both(matrices: Split, threads: int) -> Schedules:
-    """Find the sweeps of `threads` threads in both directions. Local."""
-    return Schedules(plan(matrices, threads, 1), plan(matrices, threads, -1))
-
-
 def plan(matrices: Split, threads: int, sign: int) -> Schedule:
     """Find the sweeps of `threads` threads. Local.
 

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 import gondwana as gw
 from gondwana_apps.hpcg import schedule, split
 from gondwana_apps.hpcg.problem import System
-from gondwana_apps.hpcg.solution import Solution, Times
+from gondwana_apps.hpcg.solution import PARTS, Solution
 from gondwana_apps.hpcg.sweeps import cycle, multiply
 from gondwana_apps.vectors import dot
 
 Vector = NDArray[np.float64]
 
 TOTAL, DOT, COMBINE, MULTIPLY, REDUCE, PRECONDITION = range(6)
-"""Places of the times, in the order of the fields of `Times`."""
+"""Places of the times, in the order of `PARTS`."""
 _LINE = 16
 """Words between the times of different threads."""
 _TRIALS = 3
@@ -174,7 +174,7 @@ class Optimised:
 
     def _employ(self, threads: int) -> None:
         self.threads = threads
-        self._schedules = schedule.both(self.matrices, threads)
+        self._schedules = schedule.Schedules(*(schedule.plan(self.matrices, threads, sign) for sign in (1, -1)))
 
     def choose_threads(self, most: int) -> None:
         """Try an iteration with one thread and with all; keep the faster, all ranks alike. Collective.
@@ -186,7 +186,7 @@ class Optimised:
         for threads in (1, most) if most > 1 else ():
             self._employ(threads)
             x = np.zeros(self.system.levels[0].rows)
-            seconds = min(self.solve(self.system.right, x, 1).times.total for _ in range(_TRIALS))
+            seconds = min(self.solve(self.system.right, x, 1).times["total"] for _ in range(_TRIALS))
             slowest[threads] = max(self.system.team.allgather(seconds))
         if slowest and slowest[1] <= slowest[most]:
             self._employ(1)
@@ -198,7 +198,8 @@ class Optimised:
 
     def replace_diagonal(self, diagonal: Vector) -> None:
         """Set the diagonal of the finest level. Local."""
-        split.replace_diagonal(self.matrices, diagonal)
+        rows = self.matrices.place[: len(diagonal)]
+        self.matrices.diagonal[rows], self.matrices.inverse[rows] = diagonal, 1.0 / diagonal
 
     def multiply(self, x: Vector, y: Vector) -> None:
         """Compute y = A x on the finest level: the product that a solution of no iterations leaves."""
@@ -221,4 +222,4 @@ class Optimised:
             solve, self.matrices, self._links, self._schedules, self.system.team, right, x, self._work, iterations,
             tolerance, preconditioned, ticks, threads=self.threads, slots=2 * self.threads,
         )  # fmt: skip
-        return Solution(done, first, norm, Times(*(ticks[0, : PRECONDITION + 1] * 1e-9).tolist()))
+        return Solution(done, first, norm, dict(zip(PARTS, (ticks[0] * 1e-9).tolist(), strict=False)))

@@ -130,12 +130,6 @@ def split(system: System) -> Split:
     )  # fmt: skip
 
 
-def replace_diagonal(matrices: Split, diagonal: Vector) -> None:
-    """Set the diagonal of the finest level. Local."""
-    rows = matrices.place[: len(diagonal)]
-    matrices.diagonal[rows], matrices.inverse[rows] = diagonal, 1.0 / diagonal
-
-
 def renumber(links: Links, matrices: Split, rows: list[int]) -> Links:
     """Return the same exchanges for vectors in the order of these matrices. Local.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import gondwana as gw
 from gondwana_apps.hpcg import model
 from gondwana_apps.hpcg.parameters import Parameters
 from gondwana_apps.hpcg.phases import Outcome
@@ -58,7 +57,7 @@ def rates(outcome: Outcome) -> Rates:
     """Calculate the rates of a run. Local."""
     sets, iterations = len(outcome.residuals), outcome.iterations
     read, written = model.model_bytes(outcome.sizes, sets, iterations)
-    seconds = outcome.times.total
+    seconds = outcome.times["total"]
     return Rates(
         model.operations(outcome.sizes, sets, iterations),
         read,
@@ -105,11 +104,7 @@ def result(parameters: Parameters, outcome: Outcome, rates: Rates) -> dict[str, 
     times, done = outcome.times, rates.operations
     return {
         "app": "hpcg",
-        "version": gw.__version__,
-        "ranks": len(outcome.reductions),
-        "threads": gw.threads(),
         "threads_working": outcome.threads,
-        "device": "host",
         "local": list(outcome.geometry.local),
         "grid": list(outcome.geometry.grid),
         "valid": outcome.valid,
@@ -121,13 +116,8 @@ def result(parameters: Parameters, outcome: Outcome, rates: Rates) -> dict[str, 
         "bandwidth_gb_s": over(rates.moved, rates.seconds),
         "seconds": rates.seconds,
         "sets": len(outcome.residuals),
-        "seconds_by_kernel": asdict(times),
-        "gflops_by_kernel": {
-            "dot": over(done.dot, times.dot),
-            "combine": over(done.combine, times.combine),
-            "multiply": over(done.multiply, times.multiply),
-            "precondition": over(done.precondition, times.precondition),
-        },
+        "seconds_by_kernel": times,
+        "gflops_by_kernel": {kernel: over(amount, times[kernel]) for kernel, amount in asdict(done).items()},
         "seconds_setup": outcome.seconds_setup,
         "seconds_optimise": outcome.seconds_optimise,
         "seconds_compile": outcome.seconds_compile,

@@ -23,7 +23,8 @@ from gondwana_apps.pwc.rows import Rows
 from gondwana_apps.pwc.settings import Settings
 from gondwana_apps.timers import slowest
 
-PARSER = settings_files.parser("pwc", "Cluster points of which only the dissimilarities of pairs are known.")
+PARSER = settings_files.settings_parser("pwc", "Cluster points of which only the dissimilarities of pairs are known.")
+PARSER.add_argument("--plot", metavar="FILE", help="draw eigenvalues and clusters over temperature, as PNG")
 COMMUNICATION = ("allreduce", "send_receive", "eigen_send_receive")
 _VECTORS = 20
 """Vectors of float64 that a cluster takes."""
@@ -110,11 +111,7 @@ def _result(annealing: Annealing, partition: Partition, truth: list[str]) -> dic
     labels = partition.labels
     return {
         "app": "pwc",
-        "version": gw.__version__,
         "verified": partition.verified,
-        "ranks": gw.world.size,
-        "threads": gw.threads(),
-        "device": "host",
         "points": len(labels),
         "clusters": len(partition.sizes),
         "sizes": partition.sizes.tolist(),

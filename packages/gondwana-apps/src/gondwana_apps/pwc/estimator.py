@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 import gondwana as gw
 from gondwana.errors import UsageError
-from gondwana_apps.estimators import BaseEstimator, validate_data
+from gondwana_apps.estimators import BaseEstimator, ClusterMixin, validate_data
 from gondwana_apps.pwc import matrix
 from gondwana_apps.pwc.annealing import Annealing
 from gondwana_apps.pwc.generators import squared_distances
@@ -31,7 +31,7 @@ def _dissimilarities(x: npt.NDArray[np.float64], small: float) -> npt.NDArray[np
     return x
 
 
-class PairwiseClustering(BaseEstimator):  # type: ignore[misc]
+class PairwiseClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster samples by deterministic annealing of their dissimilarities. Local to create.
 
     The result does not depend on random numbers: clusters split at the temperatures at which they become unstable.
@@ -92,13 +92,8 @@ class PairwiseClustering(BaseEstimator):  # type: ignore[misc]
         self.temperatures_ = annealing.trace
         return self
 
-    def fit_predict(self, X: npt.ArrayLike, y: None = None) -> npt.NDArray[np.int64]:  # noqa: N803
-        """Find the clusters, and return the cluster of each sample. Collective over the world: see `fit`."""
-        return self.fit(X).labels_
-
     def __sklearn_tags__(self) -> Any:
         """Describe the data that `fit` takes, to scikit-learn. Local."""
         tags = super().__sklearn_tags__()
-        tags.estimator_type = "clusterer"
         tags.input_tags.pairwise = tags.input_tags.positive_only = self.metric == "precomputed"
         return tags

@@ -85,13 +85,9 @@ class Rows:
         return sums
 
     def _allgather(self, part: npt.NDArray[Any], cuts: list[int]) -> npt.NDArray[Any]:
-        if self.team.size == 1:
-            return part
-        count = len(part)
-        flat = np.empty(count * cuts[-1], part.dtype)
-        self.team.Allgatherv(np.ascontiguousarray(part), (flat, count * np.diff(cuts)))
-        blocks = np.split(flat, [count * cut for cut in cuts[1:-1]])
-        return np.concatenate([block.reshape(count, block.size // count) for block in blocks], axis=1)
+        whole = np.empty((cuts[-1], len(part)), part.dtype)  # by points, so that those of a rank are side by side
+        self.team.Allgatherv(np.ascontiguousarray(part.T), (whole, len(part) * np.diff(cuts)))
+        return np.ascontiguousarray(whole.T)
 
     def _ring(self, part: npt.NDArray[Any], cuts: list[int]) -> npt.NDArray[Any]:
         rank, size = self.team.rank, self.team.size

@@ -19,7 +19,7 @@ from gondwana_apps.heat import exchange
 from gondwana_apps.heat.kernels import rates_of
 from gondwana_apps.heat.settings import Settings
 from gondwana_apps.heat.simulation import Simulation
-from gondwana_apps.heat.steps import COMPILED, Parts, Plan, Record, compiled_loop
+from gondwana_apps.heat.steps import COMPILED, Record, compiled_loop, plan_of
 from gondwana_bench import build
 from gondwana_bench.processes import job_options
 
@@ -72,7 +72,6 @@ def variants(size: int, steps: int, team: gw.Team) -> dict[str, Variant]:
     other = gw.zeros_like(T)
     blocks = Blocks(*(exchange.as_rows([box])[0] for box in (T.local.domain, T.domain)))
     sweep = _sweep_of(library)
-    corner = np.tile(np.array(T.local.domain.lo), 2)
     fused = Simulation(msgspec.structs.replace(settings, fuse_steps=2), team)
     found = {
         "C": _in_c(library, settings, T, other, blocks),
@@ -80,18 +79,9 @@ def variants(size: int, steps: int, team: gw.Team) -> dict[str, Variant]:
         "fused": _application(fused),
     }
     for name, (begin, finish, ghosts_of) in COMPILED.items():
-        ghosts = tuple(_from_zero(ghosts_of(array), corner) for array in (T, other))
+        ghosts = ghosts_of(T), ghosts_of(other)
         found[name] = _compiled(compiled_loop(begin, finish, sweep), settings, T, other, ghosts, blocks)
     return {name: found[name] for name in VARIANTS}
-
-
-def _from_zero(ghosts: Any, corner: NDArray[np.int64]) -> Any:
-    """Ghosts of an array of NumPy, whose indices begin at 0."""
-    if isinstance(ghosts, exchange.Notified):
-        return ghosts._replace(messages=_from_zero(ghosts.messages, corner))
-    if isinstance(ghosts, exchange.Messages):
-        return ghosts._replace(cells=ghosts.cells - corner, ghosts=ghosts.ghosts - corner)
-    return ghosts
 
 
 def _application(simulation: Simulation) -> Variant:
@@ -107,15 +97,13 @@ def _application(simulation: Simulation) -> Variant:
 def _compiled(
     loop: Any, settings: Settings, T: gw.GlobalArray, other: gw.GlobalArray, handles: Any, blocks: Blocks
 ) -> Variant:
-    empty = exchange.as_rows([])
-    parts = Parts(empty, empty, exchange.as_rows([T.owned]))
-    plan = Plan(settings.N // 2, settings.N, 1, overlap=False)
+    plan = plan_of(settings, T)._replace(box=blocks)  # as C takes it
 
     def run(steps: int) -> tuple[NDArray[np.int64], float]:
         _clear(T, other)
         record = Record(np.zeros(steps, np.int64), np.zeros(steps))
         arrays = T.local.numpy(), other.local.numpy()  # as C takes them
-        gw.parallel(loop, *arrays, *handles, T.team, parts, blocks, rates_of(settings), plan, 0, record, threads=1)
+        gw.parallel(loop, *arrays, *handles, plan, 0, record, threads=1)
         return record.nanoseconds, float(record.sums[-1])
 
     return run

@@ -301,7 +301,8 @@ def divide_rows(arrays: Mapping[str, Any], team: Team) -> tuple[dict[str, Any], 
         if all(shape):
             cuts = [of_ranks[name], *(None for _ in shape[1:])]
             found[name] = empty(shape, own.dtype, cuts=cuts, grid=(team.size, *(1 for _ in shape[1:])), team=team)
-            found[name].values = own
+            if len(own):  # the box of a rank without any has no extent along the other axes either
+                found[name].values = own
     return found, of_ranks
 
 

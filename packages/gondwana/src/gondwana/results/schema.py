@@ -15,11 +15,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from gondwana.compiler.multithreading.pool import threads
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.inputs import printable, read_file
 from gondwana.results.host import environment
 from gondwana.results.units import figures, units_of
 from gondwana.runtime import files
+from gondwana.teams import world
 
 VERSION = 1
 """Version of the schema; it grows when a present reader could misunderstand a file."""
@@ -143,21 +145,24 @@ def application(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of an application as its file has it: the head, then its own keys. Local.
 
     Args:
-        content: content of the result, with the keys of `ApplicationResult` that describe the run.
+        content: content of the result, with the keys `app`, `verified` and `seconds` of `ApplicationResult`. Without
+            the others, it is that of this version, on all ranks and threads of the job, and on the host.
 
     Example:
-        >>> content = dict(app="heat", version="0", verified=None, ranks=1, threads=1, device="host", seconds=0.5)
-        >>> application(content)["units"]["seconds"]
+        >>> application(dict(app="heat", verified=None, seconds=0.5))["units"]["seconds"]
         's'
     """
-    own = {key: value for key, value in content.items() if key not in _NOT_FIGURES}
+    from gondwana import __version__  # not at the top: the package's root is above this layer
+
+    whole = {"version": __version__, "ranks": world.size, "threads": threads(), "device": "host", **content}
+    own = {key: value for key, value in whole.items() if key not in _NOT_FIGURES}
     return {
         "schema": VERSION,
         "app": content["app"],
         "command": list(sys.argv),
         "environment": environment(),
         "units": units_of(content["app"], [own]),
-        **content,
+        **whole,
     }
 
 

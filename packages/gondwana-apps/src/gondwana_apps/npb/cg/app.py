@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import gondwana as gw
 from gondwana.errors import GondwanaError, UsageError
-from gondwana_apps.npb.cg import matrix, sums, vectors
+from gondwana_apps.npb.cg import matrix, sums
 from gondwana_apps.npb.cg.grid import Grid
 from gondwana_apps.npb.cg.makea import BYTES_AN_ELEMENT, make_matrix
 from gondwana_apps.npb.cg.matrix import Matrix
 from gondwana_apps.npb.cg.partners import CONJG, NCOMM, RCOMM, Partners, Piece, connect
 from gondwana_apps.npb.cg.problem import PROBLEMS, CGProblem
-from gondwana_apps.npb.cg.solver import solver
+from gondwana_apps.npb.cg.solver import UPDATES, solver
 from gondwana_apps.npb.common import app as common
 from gondwana_apps.npb.common.benchmark import Echo, Outcome
 from gondwana_apps.npb.common.clock import Clock
@@ -68,7 +67,9 @@ class CG:
         begin, before = time.perf_counter(), gw.compilation()
         grid = Grid(problem.n, team.rank, team.size)
         a, nonzeros = make_matrix(problem, grid.block)
-        _check_nonzeros(problem, team.allreduce(nonzeros))
+        nonzeros = team.allreduce(nonzeros)
+        if problem.nonzeros not in (None, nonzeros):
+            raise GondwanaError(f"the matrix of class {problem.letter} has {nonzeros} nonzeros, not {problem.nonzeros}")
         partners = connect(team, grid)
         x, z, r, p, q = (gw.Array.zeros(grid.block[1]) for _ in range(5))
         iterate = solver(options.variant)
@@ -114,14 +115,9 @@ class CG:
         """Return the parts of the timed region, with the default way to add up. Local."""
         return {
             "communication": (sums.vector_with_flags, sums.scalar_with_flags, *sums.ONE_SIDED),
-            "computation": (solver, matrix.multiply, dot, *vectors.UPDATES),
+            "computation": (solver, matrix.multiply, dot, *UPDATES),
             "declarations": (Matrix, Piece, Partners),
         }
-
-
-def _check_nonzeros(problem: CGProblem, nonzeros: Any) -> None:
-    if problem.nonzeros not in (None, nonzeros):
-        raise GondwanaError(f"the matrix of class {problem.letter} has {nonzeros} nonzeros, not {problem.nonzeros}")
 
 
 BENCHMARK = CG()

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import gondwana as gw
 
 
-@dataclass(frozen=True)
 class Grid:
     """A grid of `rows` x `columns` ranks, numbered row by row, over a square matrix. Local.
 
@@ -16,41 +12,26 @@ class Grid:
     makes a single row, so that every column block lies inside one row block. Vectors are divided like the columns, and
     all ranks of a column have the same part.
 
-    Attributes:
+    Args:
         n: rows of the matrix.
         rank: number of this rank.
         ranks: number of all ranks.
+
+    Attributes:
+        rows: ranks in a column of the grid.
+        columns: ranks in a row of the grid.
+        row: row of this rank.
+        column: column of this rank.
+        columns_a_row: column blocks that lie inside one row block.
     """
 
-    n: int
-    rank: int
-    ranks: int
-
-    @cached_property
-    def rows(self) -> int:
-        """Ranks in a column of the grid."""
-        exponent = self.ranks.bit_length() - 1
-        return 2 ** (exponent // 2) if self.ranks == 2**exponent else 1
-
-    @property
-    def columns(self) -> int:
-        """Ranks in a row of the grid."""
-        return self.ranks // self.rows
-
-    @property
-    def row(self) -> int:
-        """Row of this rank."""
-        return self.rank // self.columns
-
-    @property
-    def column(self) -> int:
-        """Column of this rank."""
-        return self.rank % self.columns
-
-    @property
-    def columns_a_row(self) -> int:
-        """Column blocks that lie inside one row block."""
-        return self.columns // self.rows
+    def __init__(self, n: int, rank: int, ranks: int) -> None:
+        exponent = ranks.bit_length() - 1
+        self.n, self.rank, self.ranks = n, rank, ranks
+        self.rows = 2 ** (exponent // 2) if ranks == 2**exponent else 1
+        self.columns = ranks // self.rows
+        self.row, self.column = divmod(rank, self.columns)
+        self.columns_a_row = self.columns // self.rows
 
     def row_block(self, row: int) -> gw.RectDomain:
         """Return the rows of the matrix that a row of ranks has. Local."""

@@ -1,22 +1,72 @@
-"""A benchmark as an application: its `check` and `main`."""
+"""A benchmark as an application: its options, the checks before any rank starts, and its run."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import resource
-import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
+import msgspec
+
 import gondwana as gw
-from gondwana.results import count_lines, write_application
+from gondwana.errors import UsageError
+from gondwana.results import check_writable, count_lines, write_application
+from gondwana_apps.free_memory import available_memory, in_gib
 from gondwana_apps.npb.common import report, sections
 from gondwana_apps.npb.common.benchmark import Benchmark, Outcome, Problem
-from gondwana_apps.npb.common.command_line import check as check, parse
-from gondwana_apps.timers import over_ranks
+from gondwana_apps.options import Parser
+from gondwana_apps.timers import spread
 
 P = TypeVar("P", bound=Problem)
+
+
+def parse(benchmark: Benchmark[P], argv: list[str]) -> argparse.Namespace:
+    """Read the command line. Local.
+
+    Raises:
+        UsageError: one line that says what to change.
+    """
+    parser = Parser(benchmark.program, f"The NAS Parallel Benchmark {benchmark.name}.")
+    classes, variants = ", ".join(benchmark.problems), ", ".join(benchmark.variants)
+    parser.add_argument("--class", dest="letter", metavar="K", default="S", help=f"size, of {classes} [S]")
+    first = benchmark.variants[0]
+    how = f"how ranks communicate, of {variants} [{first}]"
+    parser.add_argument("--variant", metavar="V", default=first, help=how)
+    benchmark.add_options(parser)
+    parser.add_argument("--json", metavar="FILE", help="write the result as JSON")
+    options = parser.parse_args(argv)
+    if options.letter not in benchmark.problems:
+        raise UsageError(f"{benchmark.program}: there is no --class {options.letter}: legal are {classes}")
+    if options.variant not in benchmark.variants:
+        raise UsageError(f"{benchmark.program}: there is no --variant {options.variant}: legal are {variants}")
+    return options
+
+
+def check(benchmark: Benchmark[P], argv: list[str], ranks: int | None = None) -> None:
+    """Refuse options that cannot run, before any rank starts. Local.
+
+    Args:
+        benchmark: benchmark to run.
+        argv: arguments after its name on the command line.
+        ranks: number of ranks that will run, if the launcher knows it.
+
+    Raises:
+        UsageError: one line that says what to change.
+    """
+    options = parse(benchmark, argv)
+    if options.json is not None:
+        check_writable(options.json)
+    benchmark.check(benchmark.problems[options.letter], options, ranks)
+    needed, free = _needs(benchmark, options, options.letter, ranks), available_memory()
+    if needed > free:
+        fit = [k for k in benchmark.problems if _needs(benchmark, options, k, ranks) <= free]
+        advice = f"take --class {' or '.join(fit)}" if fit else "free some memory"
+        raise UsageError(
+            f"{benchmark.program}: --class {options.letter} needs {in_gib(needed)} of memory and "
+            f"{in_gib(free)} are free; {advice}"
+        )
 
 
 def main(benchmark: Benchmark[P], argv: list[str]) -> int:
@@ -44,14 +94,19 @@ def main(benchmark: Benchmark[P], argv: list[str]) -> int:
     result = _result(benchmark, problem, options, team, outcome)
     spreads = timers.spreads(outcome.seconds) if timers.enabled else {}
     if team.rank == 0:
-        result["sections"] = {name: spread._asdict() for name, spread in spreads.items()}
+        result["sections"] = {name: found._asdict() for name, found in spreads.items()}
         for line in report.ending(benchmark.name, problem.iterations, result):
             echo(line)
         for line in sections.table(spreads, team.size) if spreads else []:
             echo(line)
         if options.json is not None:
-            write_application(options.json, _without_nan(result))
+            # JSON has no NaN and no infinity: null stands for them.
+            write_application(options.json, msgspec.json.decode(msgspec.json.encode(result, enc_hook=float)))
     return 1 if outcome.verified is False else 0
+
+
+def _needs(benchmark: Benchmark[P], options: argparse.Namespace, letter: str, ranks: int | None) -> int:
+    return benchmark.needs(benchmark.problems[letter], options, ranks or 1)
 
 
 def _finite_or_failed(outcome: Outcome) -> Outcome:
@@ -66,49 +121,34 @@ def _result(
 ) -> dict[str, Any]:
     """The contents of the JSON file, on rank 0; nothing on the others. Collective."""
     ranks = team.allgather((outcome.seconds, outcome.seconds_setup, outcome.seconds_compile, _peak_memory()))
-    spread = over_ranks(outcome.seconds / problem.iterations, team)
     if team.rank:
         return {}
     seconds, setup, compile_, memory = zip(*ranks, strict=True)
+    own = asdict(outcome)
     return {
+        **own.pop("extra"),
+        **own,
         "app": benchmark.program,
         "version": gw.__version__,
         "class": problem.letter,
         "size": problem.size_text(),
         "iterations": problem.iterations,
         "ranks": team.size,
-        "active": outcome.active,
         "threads": gw.threads(),
-        "device": "host",
         "variant": options.variant,
-        "verified": outcome.verified,
-        "reason": outcome.reason,
         "seconds": max(seconds),
         "seconds_min": min(seconds),
-        "step_seconds_over_ranks": spread,
+        "step_seconds_over_ranks": spread([each / problem.iterations for each in seconds]),
         "seconds_setup": max(setup),
         "seconds_compile": max(compile_),
         "mops": benchmark.mops(problem) / max(seconds) if max(seconds) else 0.0,
-        "value": outcome.value,
         "reference": benchmark.reference(problem),
-        "error": outcome.error,
         "peak_memory": sum(memory),
         "lines": count_lines(benchmark.lines(), sections.TIMERS),
         "config": {key: value for key, value in vars(options).items() if key != "json"},
-        **outcome.extra,
     }
 
 
 def _peak_memory() -> int:
     """The most bytes that this rank ever had in memory."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _without_nan(content: Any) -> Any:
-    """JSON has no NaN and no infinity: null stands for them."""
-    if isinstance(content, float) and not math.isfinite(content):
-        return None
-    if isinstance(content, dict):
-        return {key: _without_nan(value) for key, value in content.items()}
-    return [_without_nan(value) for value in content] if isinstance(content, list | tuple) else content
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import time
-from types import TracebackType
+from contextlib import ExitStack
+from typing import Self
 
 import gondwana as gw
+from gondwana.runtime.collector import paused
 
 
-class Clock:
+class Clock(ExitStack):
     """Measures a `with` block, which all ranks enter together: after a barrier, without Python's collector in it.
 
     Attributes:
@@ -17,21 +19,17 @@ class Clock:
     """
 
     def __init__(self, team: gw.Team) -> None:
+        super().__init__()
         self.seconds = 0.0
         self._team = team
 
-    def __enter__(self) -> Clock:
+    def __enter__(self) -> Self:
         """Start. Collective."""
         gc.collect()
-        self._collected = gc.isenabled()
-        gc.disable()
+        self.enter_context(paused())
         self._team.barrier()
-        self._start = time.perf_counter()
+        self.callback(self._stop, time.perf_counter())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.seconds = time.perf_counter() - self._start
-        if self._collected:
-            gc.enable()
+    def _stop(self, start: float) -> None:
+        self.seconds = time.perf_counter() - start

@@ -12,7 +12,7 @@ from gondwana_apps.npb.common import app as common
 from gondwana_apps.npb.common.benchmark import Echo, Outcome
 from gondwana_apps.npb.common.clock import Clock
 from gondwana_apps.npb.common.sections import Sections
-from gondwana_apps.npb.ft import blocks, kernels, one_sided, solver, transform
+from gondwana_apps.npb.ft import blocks, kernels, solver, transform, transposes
 from gondwana_apps.npb.ft.layout import NAMES, Layout, choose
 from gondwana_apps.npb.ft.problem import PROBLEMS, Problem
 
@@ -76,8 +76,6 @@ class FT:
             error = problem.error(checksums)
         official = team.size & (team.size - 1) == 0
         right = problem.verified(error)
-        for block in stages:
-            block.close()
         return Outcome(
             seconds=clock.seconds,
             value=[[c.real, c.imag] for c in checksums],
@@ -100,7 +98,7 @@ class FT:
 
     def lines(self) -> Mapping[str, Sequence[object]]:
         """Return the timed region of the default variant by the purpose of its lines. Local."""
-        pencils = one_sided.Pencils
+        pencils = transposes.Pencils
         return {
             "communication": (kernels.put_row, pencils.finish),
             "computation": (*kernels.TRANSFORMS, transform.Transform, transform.ones, solver.Solver, pencils),

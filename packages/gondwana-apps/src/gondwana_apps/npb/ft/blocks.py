@@ -6,15 +6,12 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 import gondwana as gw
 from gondwana_apps.npb.ft.layout import Layout
 from gondwana_apps.npb.ft.problem import Problem
 
 ZYX, YZX = (0, 1, 2), (1, 0, 2)
-"""Orders of the axes in memory, the contiguous one last."""
+"""Orders of the axes in memory, the contiguous one last. Each is its own inverse."""
 
 
 class Blocks:
@@ -29,63 +26,39 @@ class Blocks:
         grid: numbers of parts along these axes.
         whole: whether columns and rows are transformed here.
         team: ranks that share the box.
+
+    Attributes:
+        array: the blocks, with the axes in the order of memory.
+        box: the same in coordinates (z, y, x).
+        planes: this rank's block as it lies in memory.
+        owned: this rank's part of the box in the order of memory: planes, columns, rows.
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        order: Sequence[int],
-        grid: Sequence[int],
-        whole: tuple[bool, bool],
-        team: gw.Team,
+        self, problem: Problem, order: Sequence[int], grid: Sequence[int], whole: tuple[bool, bool], team: gw.Team
     ) -> None:
-        self.order, self.whole, self._problem = order, whole, problem
+        self.order, self.whole, self.team = order, whole, team
         self.array = gw.empty(gw.RectDomain.from_shape(problem.shape).permute(order), complex, grid=grid, team=team)
-        self.team = team
+        self.box = self.array.permute(order)
+        self.planes, self.owned = self.array.values, self.array.owned
 
-    @property
-    def planes(self) -> npt.NDArray[np.complex128]:
-        """This rank's block as it lies in memory."""
-        local: gw.Array = self.array.local  # type: ignore[assignment]  # in host memory
-        return local.numpy()
+    @functools.cached_property
+    def finished(self) -> gw.GlobalArray:
+        """Blocks of the same division for planes that are transformed. Collective over team at first."""
+        return gw.empty_like(self.array)
 
     def domain_of(self, rank: int) -> gw.RectDomain:
         """Return the part of the box of any rank, in coordinates (z, y, x). Local."""
         return self.array.owned_of(rank).permute(self.order)
 
-    @property
-    def box(self) -> gw.GlobalView:
-        """All blocks in coordinates (z, y, x)."""
-        return self.array.permute(self.order)  # each order is its own inverse
-
-    @functools.cached_property
-    def finished(self) -> Blocks:
-        """Blocks of the same division for planes that are transformed. Collective over team at first."""
-        return Blocks(self._problem, self.order, self.array.grid, self.whole, self.team)
-
-    @property
-    def owned(self) -> gw.RectDomain:
-        """This rank's part of the box in the order of memory: planes, columns, rows."""
-        return self.array.owned
-
     def block(self, rank: int) -> Any:
         """Return the block of any rank, in coordinates (z, y, x). Local."""
         return self.array.block(rank).permute(self.order)
 
-    @property
-    def domain(self) -> gw.RectDomain:
-        """This rank's part of the box in coordinates (z, y, x)."""
-        return self.domain_of(self.team.rank)
-
     def meeting(self, other: Blocks) -> list[int]:
         """Return the ranks whose blocks of this division have points of this rank's block of another one. Local."""
-        return [rank for rank in range(self.team.size) if not (self.domain_of(rank) & other.domain).is_empty]
-
-    def close(self) -> None:
-        """Release the memory. Local."""
-        self.array.close()
-        if "finished" in vars(self):
-            self.finished.close()
+        own = other.domain_of(self.team.rank)
+        return [rank for rank in range(self.team.size) if not (self.domain_of(rank) & own).is_empty]
 
 
 def stages(problem: Problem, layout: Layout, team: gw.Team) -> tuple[Blocks, ...]:

@@ -116,22 +116,6 @@ def transform_columns(source: Any, target: Any, lines: Any, factors: Any, factor
 
 
 @gw.jit
-def transform_planes(source: Any, target: Any, lines: Any, factors: Any) -> None:
-    """Transform planes times their factors along columns, then along rows. Local; compiled.
-
-    Args:
-        source: complex128 [j, i, k].
-        target: complex128 [j, i, k or more]; may be the source.
-        lines: transforms of the lines.
-        factors: factors of the planes.
-    """
-    for j in range(len(source)):
-        transform_columns(source[j], target[j], lines, factors, factors.plane[j])
-        for i in range(source.shape[1]):
-            execute(lines.rows, target[j, i])
-
-
-@gw.jit
 def put_row(row: Any, j: int, i: int, parts: Any) -> None:
     """Put row i of plane j to the ranks that need it. Local; compiled."""
     for part in parts:
@@ -140,21 +124,25 @@ def put_row(row: Any, j: int, i: int, parts: Any) -> None:
 
 
 @gw.jit
-def transform_and_put(source: Any, plane: Any, lines: Any, factors: Any, parts: Any) -> None:
-    """Transform planes, and put each row to the ranks that need it as soon as it is done. Local; compiled.
+def transform_planes(source: Any, target: Any, lines: Any, factors: Any, parts: Any) -> None:
+    """Transform planes times their factors along columns, then along rows, and put each row as soon as it is done.
+
+    Local; compiled.
 
     Args:
         source: complex128 [j, i, k].
-        plane: complex128 [i, k or more], for one plane at a time.
+        target: complex128 [j, i, k or more], which may be the source; or [1, i, k or more], for one plane at a time.
         lines: transforms of the lines.
         factors: factors of the planes.
-        parts: parts of a plane, one for each rank that needs one.
+        parts: parts of a plane, one for each rank to which rows are put; None: they stay.
     """
     for j in range(len(source)):
+        plane = target[j % len(target)]
         transform_columns(source[j], plane, lines, factors, factors.plane[j])
         for i in range(source.shape[1]):
             execute(lines.rows, plane[i])
-            put_row(plane[i], j, i, parts)
+            if parts is not None:
+                put_row(plane[i], j, i, parts)
 
 
-TRANSFORMS = (fill_planes, execute, transform_columns, transform_planes, transform_and_put)
+TRANSFORMS = (fill_planes, execute, transform_columns, transform_planes)

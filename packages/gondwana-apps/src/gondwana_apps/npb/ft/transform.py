@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from gondwana.fft.fftw import FORWARD, Plan, aligned
 from gondwana_apps.npb.common.sections import Sections
-from gondwana_apps.npb.ft.alltoall import AllToAll
 from gondwana_apps.npb.ft.blocks import Blocks
 from gondwana_apps.npb.ft.kernels import GAP, Factors, Lines, transform_planes
-from gondwana_apps.npb.ft.one_sided import BlockingSlabs, Pencils, Slabs
-from gondwana_apps.npb.ft.transposes import Transpose
+from gondwana_apps.npb.ft.transposes import AllToAll, BlockingSlabs, Pencils, Slabs, Transpose
 
 BATCH = 32
 """The most columns that are transformed together: of 256 points they take 128 KiB. Blocks are multiples of it wide."""
 
-VARIANTS: dict[str, Callable[[Blocks, Blocks, Sections, str], Transpose]] = {
+VARIANTS: dict[str, type[Transpose]] = {
     "pencils": Pencils,
     "slabs": Slabs,
     "blocking-slabs": BlockingSlabs,
@@ -78,7 +75,7 @@ class Transform:
             factors = None
         with self._sections("fftlow"):
             planes = self._last.planes
-            transform_planes(planes, planes, self._last_lines, ones(self._last))
+            transform_planes(planes, planes, self._last_lines, ones(self._last), None)
 
 
 def ones(blocks: Blocks) -> Factors:
