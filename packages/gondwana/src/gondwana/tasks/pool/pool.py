@@ -17,9 +17,8 @@ from types import FrameType, TracebackType
 from typing import Any, TypeAlias
 
 from gondwana.errors import UsageError
-from gondwana.runtime import interruptions, launcher
+from gondwana.runtime import interruptions, launcher, progress
 from gondwana.tasks.pool import packing
-from gondwana.tasks.pool.beside import Beside, packed, start
 from gondwana.tasks.pool.dispatcher import Dispatcher
 from gondwana.tasks.pool.maps import Submitter
 from gondwana.tasks.pool.packing import Function, OtherProgram, Packed, Packer, SameProgram
@@ -86,10 +85,10 @@ class WorkerPool(Submitter):
         super().__init__(f"{'job' if job else os.getpid()}.{next(_numbers)}")
         self._inside = self._served = False
         self._processes: Processes | None = None
-        self._packed_initializer = functools.partial(packed, initializer, initargs)
+        self._packed_initializer = functools.partial(_packed, initializer, initargs)
         self._beside = Beside(self._key, self._packed_initializer)
         if max_workers:
-            self._processes = start(max_workers, self._key, self._packed_initializer)
+            self._processes = _start(max_workers, self._key, self._packed_initializer)
             self._role: Role = Dispatcher(self._processes, OtherProgram())
         elif world.size > 1:
             self._role = self._join()
@@ -219,6 +218,60 @@ def _end(process: int, role: Role) -> None:
     """End a pool that nobody can use any more, unless this is a forked copy of its process."""
     if process == os.getpid() and not isinstance(role, Worker):
         role.close(wait=True, cancel=False, at_once=False)
+
+
+_Initializer: TypeAlias = Callable[[Packer], tuple[Function | None, bytes, tuple[Any, ...]]]
+"""Returns the initializer of a pool for a packer, as the first message to a worker has it."""
+
+
+def _packed(
+    function: Callable[..., Any] | None, arguments: tuple[Any, ...], packer: Packer
+) -> tuple[Function | None, bytes, tuple[Any, ...]]:
+    """Return an initializer as the first message to a worker has it."""
+    return None if function is None else packer.function(function), *packer.value(arguments)
+
+
+def _start(workers: int, key: str, initializer: _Initializer) -> Processes:
+    try:
+        return Processes(workers, (sys.path, key, *initializer(OtherProgram())))
+    except OSError as error:
+        raise PoolBrokenError(f"WorkerPool({workers}): no worker can be started: {unstartable(error)}") from error
+
+
+class Beside:
+    """Calls functions with a time limit in a process that this rank starts: a rank ends only with its job. Local.
+
+    Args:
+        key: name of the pool.
+        initializer: returns the initializer of its workers for a packer.
+    """
+
+    def __init__(self, key: str, initializer: _Initializer) -> None:
+        self._first = key, initializer
+        self._pool: Dispatcher | None = None
+
+    def __call__(self, seconds: float, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function. Blocks, with user-level progress.
+
+        Raises:
+            TimeLimitError: the call has not ended in time.
+            PoolBrokenError: the process cannot be started.
+        """
+        pool = self._pool = self._pool or Dispatcher(_start(1, *self._first), OtherProgram())
+        future = TaskFuture(pool)
+        pool.submit(PoolTask(pool.packer.function(call), *pool.packer.value((args, kwargs)), future, limit=seconds))
+        progress.wait_until(future.done, "a task with a time limit")
+        return future.result()
+
+    def close(self, *, at_once: bool = False) -> None:
+        """End the process. Local; blocks until it has ended.
+
+        Args:
+            at_once: whether to end it during a task.
+        """
+        if self._pool is not None:
+            self._pool.close(wait=True, cancel=True, at_once=at_once)
+            self._pool = None
 
 
 class Alone:
