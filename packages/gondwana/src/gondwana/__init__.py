@@ -111,6 +111,7 @@ if _TYPE_CHECKING:
     from gondwana.tasks.pool.task import (
         PoolBrokenError as PoolBrokenError,
         PoolClosedError as PoolClosedError,
+        TimeLimitError as TimeLimitError,
         WorkerLostError as WorkerLostError,
     )
     from gondwana.tasks.remote_channel import RemoteChannel as RemoteChannel
@@ -234,7 +235,7 @@ __getattr__, __dir__ = _later.later(
         "gondwana.tasks.conditions": "Condition Semaphore",
         "gondwana.tasks.loops": "pfor",
         "gondwana.tasks.pool.pool": "WorkerPool",
-        "gondwana.tasks.pool.task": "PoolBrokenError PoolClosedError WorkerLostError",
+        "gondwana.tasks.pool.task": "PoolBrokenError PoolClosedError TimeLimitError WorkerLostError",
         "gondwana.tasks.remote_channel": "RemoteChannel",
         "gondwana.tasks.remote_condition": "RemoteCondition",
         "gondwana.tasks.scheduler": "yield_task",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import random
@@ -95,6 +96,32 @@ def test_workers_killed_at_random_moments() -> None:
         assert list(pool.pmap(wait_a_little, range(20), retries=3, batch=1))[7][0] == 7
     assert lost <= 20 * 40 // 4, "tasks that a lost worker had not begun are run by others"
     assert not jobs.left_behind(sorted(processes))
+
+
+def stay_for(number: int, folder: str = "") -> int:
+    """Run without end for one of the numbers, the first time if there is a folder."""
+    if number == 7:
+        with contextlib.suppress(FileExistsError):
+            if folder:
+                Path(folder, "tried").touch(exist_ok=False)
+            pool_cases.stay()
+    return number
+
+
+def test_a_time_limit_is_that_of_one_task(tmp_path: Path) -> None:
+    """It begins with the task, and concerns neither those that the worker had run nor those that it was to run next."""
+    with gw.WorkerPool(1) as busy, gw.WorkerPool(2) as pool:
+        before, workers = busy.submit(time.sleep, 6), pool.workers
+        waiting = busy.with_time_limit(5).submit(abs, -1)
+        limited = pool.with_time_limit(5)
+        futures = [limited.submit(stay_for, number) for number in range(60)]
+        retried = limited.pmap(stay_for, range(10), [str(tmp_path)] * 10, retries=1)
+        for number, future in enumerate(futures):
+            error = future.exception(PATIENCE)
+            assert isinstance(error, gw.TimeLimitError) if number == 7 else future.result() == number
+        assert list(retried) == list(range(10))
+        assert (before.result(PATIENCE), waiting.result(PATIENCE)) == (None, 1)
+        assert pool.workers == workers
 
 
 def fail() -> None:

@@ -83,7 +83,7 @@ def _opening(make: Callable[[int], AbstractContextManager[Any]], candidate: Call
 @contextlib.contextmanager
 def _ours_in_a_job(workers: int) -> Iterator[Candidate]:
     with gw.WorkerPool() as pool:
-        if pool.workers != workers:  # the other ranks get no further than this
+        if pool.workers != workers:  # rank 0 alone comes here
             raise RuntimeError(f"a job with {pool.workers} workers, not {workers}")
         yield of_ours(pool)
 

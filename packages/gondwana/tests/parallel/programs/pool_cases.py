@@ -11,6 +11,7 @@ import logging
 import operator
 import os
 import platform
+import re
 import sys
 import tempfile
 import threading
@@ -144,6 +145,22 @@ def fail_first(folder, x):
     except FileExistsError:
         return x
     raise OSError("not yet")
+
+
+def stay():
+    """Run without end, whatever is raised."""
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(PATIENCE)
+
+
+def search():
+    """Run without end, and keep the interpreter."""
+    re.match("(a+)+b", 64 * "a")
+
+
+def submit_limited(pool):
+    return pool.with_time_limit(PATIENCE).submit(square, 3).result(PATIENCE)
 
 
 def fibonacci(pool, n):
@@ -357,6 +374,32 @@ def nested(pool):
     assert pool.submit(nested_maps, pool).result(PATIENCE) == (
         [0, 1, 4, 9, 16], [x * x for x in range(30)], "3 is odd"
     )  # fmt: skip
+
+
+@case
+def time_limits(pool):
+    brief, long = pool.with_time_limit(0.5), pool.with_time_limit(PATIENCE)
+    endless = [(function, brief.submit(function)) for function in (stay, search)]
+    others = [pool.submit(square, x) for x in range(100)]
+    for function, future in endless:
+        error = future.exception(PATIENCE)
+        assert isinstance(error, gw.TimeLimitError), repr(error)
+        assert isinstance(error, TimeoutError)
+        assert str(error) == f"{function.__name__}() ran longer than its time limit of 0.5 s"
+        assert "It was ended with worker" in error.__notes__[0]
+        assert "most recent call first" in error.__notes__[0]
+    assert [future.result(PATIENCE) for future in others] == [x * x for x in range(100)]
+    assert long.submit(keywords, 1, time_limit=3).result(PATIENCE) == ((1,), {"time_limit": 3})
+    assert str(long.submit(half, 7).exception(PATIENCE)) == "7 is odd"
+    assert list(long.map(square, range(20))) == [x * x for x in range(20)]
+    assert list(long.pmap(half, range(20), on_error=str)) == [f"{x} is odd" if x % 2 else x // 2 for x in range(20)]
+    for seconds in (0, -1.0, float("nan"), float("inf")):
+        assert "more than 0" in str(error_of(pool.with_time_limit, seconds))
+    for refused in (lambda: long.map(square, range(4), chunksize=2), lambda: long.pmap(square, range(4), batch=4)):
+        assert "items in a task with a time limit" in str(error_of(refused))
+    if not is_alone(pool):
+        for future in (pool.submit(submit_limited, pool), long.submit(nested_maps, pool)):
+            assert isinstance(future.exception(PATIENCE), UsageError)
 
 
 @case

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
 
 import pool_cases
@@ -37,15 +39,65 @@ def check_every_case():
             reached.append("start")
             case(pool)
             reached.append("end")
-        assert reached == (["start", "end"] if world.rank == 0 else ["start"]), name
+        assert reached == (["start", "end"] if world.rank == 0 else []), name
 
 
 def check_all_ranks_continue_behind_the_pool():
     with gw.WorkerPool(initializer=prepare, initargs=("ready",)) as pool:
         found = list(pool.map(abs, range(-10, 0)))
-        assert pool.submit(prepared).result(60)[-1] == "ready"
+        for executor in (pool, pool.with_time_limit(60)):
+            assert executor.submit(prepared).result(60)[-1] == "ready"
         assert pool.workers == max(1, world.size - 1)
     assert world.bcast(found if world.rank == 0 else None) == list(range(10, 0, -1))
+
+
+class Around:
+    """A manager that enters a pool."""
+
+    def __init__(self):
+        self.pool = gw.WorkerPool()
+
+    def __enter__(self):
+        return self.pool.__enter__()
+
+    def __exit__(self, *error):
+        return self.pool.__exit__(*error)
+
+
+@contextlib.contextmanager
+def generated():
+    with gw.WorkerPool() as pool:
+        yield pool
+
+
+def check_the_body_is_that_of_rank_0():
+    for make in (gw.WorkerPool, Around, generated):
+        reached = []
+        with make() as pool:
+            try:
+                reached.append(pool.submit(abs, -1).result(60))
+            except:  # noqa: E722
+                reached.append("except")
+            finally:
+                reached.append("finally")
+        assert reached == ([1, "finally"] if world.rank == 0 else []), make
+    reached, pool = [], gw.WorkerPool()
+    with contextlib.ExitStack() as stack:
+        reached.append(stack.enter_context(pool).submit(abs, -1).result(60))
+    assert reached == ([1] if world.rank == 0 else [])
+    with pool:  # once more
+        reached.append(raises(gw.PoolClosedError, pool.submit, abs))
+    assert len(reached) == (2 if world.rank == 0 else 0)
+
+
+def check_a_debugger_goes_on():
+    def trace(frame, event, argument):
+        return None
+
+    sys.settrace(trace)
+    with gw.WorkerPool() as pool: assert pool.submit(abs, -1).result(60) == 1  # fmt: skip  # noqa: E701
+    after, _ = sys.gettrace(), sys.settrace(None)
+    assert after is trace
 
 
 def check_a_pool_that_is_not_used():
@@ -67,7 +119,8 @@ def check_an_error_in_the_body_is_that_of_rank_0():
 def check_what_is_refused():
     if world.size > 1:
         assert "give no number here" in raises(UsageError, gw.WorkerPool, 2)
-        with gw.WorkerPool() as pool:
+        pool = gw.WorkerPool()
+        with pool:
             assert "start the job with more ranks" in raises(UsageError, pool.add, 1)
         assert "inside its `with` statement" in raises(UsageError, pool.submit, abs, -1)
     with gw.WorkerPool() as pool:

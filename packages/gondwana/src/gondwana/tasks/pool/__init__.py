@@ -8,5 +8,6 @@ from gondwana.tasks.pool.pool import WorkerPool as WorkerPool
 from gondwana.tasks.pool.task import (
     PoolBrokenError as PoolBrokenError,
     PoolClosedError as PoolClosedError,
+    TimeLimitError as TimeLimitError,
     WorkerLostError as WorkerLostError,
 )

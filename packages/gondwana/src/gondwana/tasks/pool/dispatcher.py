@@ -28,6 +28,7 @@ from gondwana.tasks.pool.task import (
     PoolClosedError,
     PoolTask,
     TaskFuture,
+    TimeLimitError,
     WorkerLostError,
     unstartable,
 )
@@ -161,7 +162,7 @@ class Dispatcher:
             self._number += len(tasks)
             slot.tasks.update(enumerate(tasks, first))
             sent = [
-                (number, task.function, task.arguments, packing.as_parts(task.buffers))
+                (number, task.function, task.arguments, packing.as_parts(task.buffers), task.limit)
                 for number, task in enumerate(tasks, first)
             ]
             self._lines.send(slot.number, (messages.RUN, sent, nested))
@@ -245,7 +246,7 @@ class Dispatcher:
             error = packing.load_error(content[0], self._lines.name(worker))
             self._break(error, f"the initializer of {self._lines.name(worker)} failed: {error!r}", ended)
         elif verb == messages.LOST:
-            self._lose(worker, content[0], content[1], ended)
+            self._lose(worker, content[0], content[1], content[2], ended)
         elif verb == messages.MISSING:
             self._miss(worker, content[0], ended)
 
@@ -304,7 +305,7 @@ class Dispatcher:
 
     # -- workers are lost --------------------------------------------------------------------------------------------
 
-    def _lose(self, worker: int, how: str, begun: int, ended: list[Outcome]) -> None:
+    def _lose(self, worker: int, how: str, begun: int, stack: str, ended: list[Outcome]) -> None:
         """Fail the tasks that a lost worker had begun, queue the others again, and start another worker."""
         slot = self._slots.pop(worker, None)
         name = self._lines.name(worker)
@@ -315,7 +316,11 @@ class Dispatcher:
             self._take_back(slot, [number for number in slot.tasks if number > begun])
             for number, task in slot.tasks.items():
                 what = "while it ran" if number == begun else "before it had sent the result of"
-                ended.append((task, False, WorkerLostError(f"{name} {how} {what} {task.describe()}"), (), worker))
+                error: Exception = WorkerLostError(f"{name} {how} {what} {task.describe()}")
+                if stack and number == begun:
+                    error = TimeLimitError(f"{task.describe()} ran longer than its time limit of {task.limit:g} s")
+                    error.add_note(f"It was ended with {name}:\n{stack}")
+                ended.append((task, False, error, (), worker))
         if self._closed and not self._queue and not self._nested:
             return
         if self._failed_starts >= _FAILED_STARTS or not self._lines.replace():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import faulthandler
 import mmap
 import os
 import select
@@ -21,7 +22,8 @@ import sys
 import time
 import traceback
 import types
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from gondwana.runtime import exits
 from gondwana.runtime.supervisor import end_with_parent
@@ -37,8 +39,11 @@ ORDER = struct.Struct("<q")
 REPORT = struct.Struct("<qqq")
 """To the pool: the number of a worker that has ended, its process, and its exit status, negative for a signal.
 
-For a worker that could not be started: 0 as the process, and the number of the system's error.
+For a worker that could not be started: 0 as the process, and the number of the system's error. The stack of a task that
+has reached its time limit follows.
 """
+MOST_STACK = 1 << 14
+"""Bytes of such a stack that are reported at most."""
 
 PATIENCE = 5.0
 """Seconds that workers have to end when their pool has closed its connections to them."""
@@ -59,7 +64,7 @@ class Keeper:
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
         self._poll.register(self._parent, select.POLLIN)
-        self._workers: dict[int, tuple[int, int]] = {}
+        self._workers: dict[int, tuple[int, int, int]] = {}
 
     def run(self) -> None:
         """Serve the pool until it is closed and its workers have ended, or its process has. Blocks."""
@@ -96,39 +101,44 @@ class Keeper:
 
     def _start(self, number: int, descriptor: int) -> None:
         keeper = os.getpid()
-        process = os.fork()
-        if process == 0:
-            self._become_worker(number, descriptor, keeper)
+        stack = os.memfd_create("gondwana-stack")
+        process = 0
         try:
+            process = os.fork()
+            if process == 0:
+                self._become_worker(number, descriptor, keeper, stack)
             handle = os.pidfd_open(process)
         except OSError:
-            os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
+            os.close(stack)
+            if process:
+                os.kill(process, signal.SIGKILL)
+                os.waitpid(process, 0)
             raise
-        self._workers[handle] = number, process
+        self._workers[handle] = number, process, stack
         self._poll.register(handle, select.POLLIN)
 
     def _report(self, handle: int) -> None:
-        number, process = self._workers.pop(handle)
+        number, process, stack = self._workers.pop(handle)
         self._poll.unregister(handle)
-        os.close(handle)
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-        self._send(number, process, status)
+        self._send(number, process, status, os.pread(stack, MOST_STACK, 0))
+        os.close(handle)
+        os.close(stack)
 
-    def _send(self, number: int, process: int, status: int) -> None:
+    def _send(self, number: int, process: int, status: int, stack: bytes = b"") -> None:
         with contextlib.suppress(OSError):  # the pool is closed
-            self._control.send(REPORT.pack(number, process, status))
+            self._control.send(REPORT.pack(number, process, status) + stack)
 
-    def _become_worker(self, number: int, descriptor: int, keeper: int) -> NoReturn:
+    def _become_worker(self, number: int, descriptor: int, keeper: int, stack: int) -> NoReturn:
         """Be a worker in this new process, and end it."""
         end_with_parent(signal.SIGKILL)
         status = 1
         try:
             if os.getppid() == keeper:
                 self._control.close()
-                for handle in (self._parent, *self._workers):
+                for handle in (self._parent, *self._workers, *(other for *_, other in self._workers.values())):
                     os.close(handle)
-                status = _work(socket.socket(fileno=descriptor), self._begun, number % SLOTS)
+                status = _work(socket.socket(fileno=descriptor), self._begun, number % SLOTS, stack)
         finally:
             with contextlib.suppress(OSError, ValueError):
                 sys.stdout.flush()
@@ -136,15 +146,23 @@ class Keeper:
             os._exit(status)
 
 
-def _work(end: socket.socket, begun: mmap.mmap, slot: int) -> int:
+def _work(end: socket.socket, begun: mmap.mmap, slot: int, stack: int) -> int:
     """Be a worker until the pool ends it, and return the exit status. Blocks."""
     words = memoryview(begun).cast("q")
 
     def begin(number: int) -> None:
         words[slot] = number
 
+    def within(seconds: float, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        # Another thread writes the stack and ends this process, whatever this one is doing: it needs no interpreter.
+        faulthandler.dump_traceback_later(seconds, file=stack, exit=True)
+        try:
+            return call(*args, **kwargs)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
     line = Line(Connection(end))
-    worker = Worker(line, packing.OtherProgram(), begin)
+    worker = Worker(line, packing.OtherProgram(), within, begin)
     try:
         (first,) = line.receive(None)
         sys.path[:], key, *initializer = first

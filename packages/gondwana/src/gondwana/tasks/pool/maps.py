@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from gondwana.errors import UsageError
 from gondwana.runtime.terminal import ProgressBar
 from gondwana.tasks.pool import packing
-from gondwana.tasks.pool.packing import Function, Packer
+from gondwana.tasks.pool.packing import Function, Packed, Packer
 from gondwana.tasks.pool.task import RUN_BATCH, Outcomes, TaskFuture, Waiter
 
 BATCH = 8e-3
@@ -23,6 +23,9 @@ MOST_ITEMS = 4096
 """The most items of a batch."""
 BATCHES = 16
 """Batches for each worker that a map has under way, so that endless inputs are read only as fast as they are used."""
+
+YEAR = 366 * 86400.0
+"""Seconds of the longest time limit."""
 
 _here: weakref.WeakValueDictionary[str, Submitter] = weakref.WeakValueDictionary()
 
@@ -54,6 +57,8 @@ class Submitter(concurrent.futures.Executor):
         key: name of the pool in all its processes.
     """
 
+    _limit: float | None = None
+
     def __init__(self, key: str) -> None:
         self._key = key
         _here[key] = self
@@ -65,8 +70,33 @@ class Submitter(concurrent.futures.Executor):
     def _shared(self) -> Shared:
         raise NotImplementedError
 
-    def _submit(self, function: Function, arguments: bytes, buffers: tuple[Any, ...]) -> TaskFuture:
+    def _submit(self, function: Function, packed: Packed, limit: float | None = None) -> TaskFuture:
         raise NotImplementedError
+
+    def with_time_limit(self, seconds: float) -> Submitter:
+        """Return an executor that submits to this pool, and gives each task a time limit. Local.
+
+        A task that runs longer is ended with its worker, whatever it is doing: its future raises `TimeLimitError`, and
+        another worker takes the place. The time begins when the task begins. Since a rank cannot be ended without its
+        job, a rank runs such tasks in a process that it starts, which takes no part in the job. Programs that a task
+        has started are not ended.
+
+        Args:
+            seconds: time limit of each task.
+
+        Raises:
+            UsageError: the limit is not positive, or longer than a year. From `submit`, in a task: tasks with a time
+                limit submit no others, and are submitted by none.
+
+        Example:
+            >>> import gondwana as gw
+            >>> with gw.WorkerPool(2) as pool:
+            ...     print(pool.with_time_limit(60).submit(pow, 2, 10).result())
+            1024
+        """
+        if not 0 < seconds <= YEAR:
+            raise UsageError(f"with_time_limit({seconds}): give seconds, more than 0 and at most {YEAR:g} (a year)")
+        return _Limited(self, seconds)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> TaskFuture:
         """Have a worker call `fn(*args, **kwargs)`; return the future of the result. Local; does not wait.
@@ -84,7 +114,7 @@ class Submitter(concurrent.futures.Executor):
             PoolBrokenError: the pool has no workers any more.
         """
         packer = self._shared.packer
-        return self._submit(packer.function(fn), *packer.value((args, kwargs)))
+        return self._submit(packer.function(fn), packer.value((args, kwargs)))
 
     def map(
         self,
@@ -103,7 +133,7 @@ class Submitter(concurrent.futures.Executor):
             chunksize: number of items in a task.
 
         Raises:
-            UsageError: `chunksize` is not positive.
+            UsageError: `chunksize` is not positive, or not 1 with a time limit.
             TimeoutError: from the iterator, which then cancels tasks that have not started; so do errors of `fn`.
         """
         if chunksize < 1:
@@ -112,7 +142,7 @@ class Submitter(concurrent.futures.Executor):
         function, items = self._shared.packer.function(fn), zip(*iterables, strict=False)
         if chunksize == 1:
             value = self._shared.packer.value
-            return _results(deque(self._submit(function, *value((item, {}))) for item in items), _one, end)
+            return _results(deque(self._submit(function, value((item, {}))) for item in items), _one, end)
         chunks = iter(lambda: list(itertools.islice(items, chunksize)), [])
         return _results(deque(self._submit_batch(function, chunk, True) for chunk in chunks), _several, end)
 
@@ -134,7 +164,8 @@ class Submitter(concurrent.futures.Executor):
         Args:
             fn: called with one item of each iterable.
             iterables: iterables, read to the end of the shortest, some way ahead of the results.
-            batch: number of items that a worker gets at a time; None: as many as take about eight milliseconds.
+            batch: number of items that a worker gets at a time; None: as many as take about eight milliseconds, one
+                with a time limit.
             ordered: whether results come in the order of the items; else as they are ready.
             on_error: gets the exception of an item, after the retries, and returns the result to use for it; None:
                 the iterator raises the exception, and tasks that have not started are cancelled. Exceptions that are
@@ -143,7 +174,7 @@ class Submitter(concurrent.futures.Executor):
             progress: label of a progress bar on the terminal, which the iterator shows; "" for none.
 
         Raises:
-            UsageError: `batch` or `retries` is too small.
+            UsageError: `batch` or `retries` is too small, or `batch` not 1 with a time limit.
 
         Example:
             >>> import gondwana as gw
@@ -155,14 +186,34 @@ class Submitter(concurrent.futures.Executor):
             raise UsageError(f"batch={batch}: give 1 or more, or None")
         if retries < 0:
             raise UsageError(f"retries={retries}: give 0 or more")
+        batch = batch or (None if self._limit is None else 1)
         total = min(map(operator.length_hint, iterables), default=0)
         items = zip(*iterables, strict=False)
         results = _ParallelMap(self, fn, items, total, batch, ordered, on_error, retries).results()
         return _with_progress(results, progress, total) if progress else results
 
     def _submit_batch(self, function: Function, items: list[Any], stop: bool) -> TaskFuture:
+        if self._limit is not None and len(items) > 1:
+            raise UsageError(f"{len(items)} items in a task with a time limit: leave out batch=, or give chunksize=1")
         packer = self._shared.packer
-        return self._submit(RUN_BATCH, *packer.value(((function, items, stop), {})))
+        return self._submit(RUN_BATCH, packer.value(((function, items, stop), {})))
+
+
+class _Limited(Submitter):
+    """A pool with a time limit for what is submitted to it; sent to a task, it is the pool itself."""
+
+    def __init__(self, pool: Submitter, limit: float) -> None:
+        self._pool, self._limit = pool, limit
+
+    def __reduce__(self) -> Any:
+        return self._pool.__reduce__()
+
+    @property
+    def _shared(self) -> Shared:
+        return self._pool._shared
+
+    def _submit(self, function: Function, packed: Packed, limit: float | None = None) -> TaskFuture:
+        return self._pool._submit(function, packed, self._limit if limit is None else limit)
 
 
 def _results(futures: deque[TaskFuture], values: Callable[[Any], Iterable[Any]], end: float | None) -> Iterator[Any]:

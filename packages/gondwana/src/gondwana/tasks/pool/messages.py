@@ -8,8 +8,8 @@ Message: TypeAlias = tuple[Any, ...]
 
 # To a worker.
 RUN = "run"
-"""Tasks, (number, function, arguments, buffers) each, in the order in which they must begin; and whether they are
-nested tasks, which a worker also runs while one of its tasks waits."""
+"""Tasks, (number, function, arguments, buffers, time limit) each, in the order in which they must begin; and whether
+they are nested tasks, which a worker also runs while one of its tasks waits."""
 RESULTS = "results"
 """Outcomes of tasks that the worker has submitted: (number, succeeded, result or error, buffers) each."""
 STOP = "stop"
@@ -29,7 +29,8 @@ WAITS = "waits"
 BACK = "back"
 """The numbers of tasks that the worker has not begun and does not want now."""
 LOST = "lost"
-"""Not sent, but received from a worker that has ended: how, and the number of the last task that it began."""
+"""Not sent, but received from a worker that has ended: how, the number of the last task that it began, and the stack
+of this task if it has reached its time limit, else ""."""
 MISSING = "missing"
 """Not sent, but received from a worker that could not be started: the error of the system."""
 

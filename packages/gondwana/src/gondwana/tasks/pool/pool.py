@@ -5,21 +5,23 @@ The pool of a program on one rank has no workers: the rank runs each task itself
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 import os
 import sys
 import threading
 import weakref
 from collections.abc import Callable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, TypeAlias
 
 from gondwana.errors import UsageError
-from gondwana.runtime import interruptions, launcher
+from gondwana.runtime import interruptions, launcher, progress
 from gondwana.tasks.pool import packing
 from gondwana.tasks.pool.dispatcher import Dispatcher
 from gondwana.tasks.pool.maps import Submitter
-from gondwana.tasks.pool.packing import Function, OtherProgram, Packer, SameProgram
+from gondwana.tasks.pool.packing import Function, OtherProgram, Packed, Packer, SameProgram
 from gondwana.tasks.pool.processes import Processes
 from gondwana.tasks.pool.ranks import Ranks, WorkerLine
 from gondwana.tasks.pool.task import PoolBrokenError, PoolClosedError, PoolTask, TaskFuture, unstartable
@@ -32,15 +34,15 @@ Role: TypeAlias = "Alone | Dispatcher | Worker"
 
 
 class _LeftPool(BaseException):
-    """Ends the body of the `with` statement on a rank that was a worker in it."""
+    """Skips the body of the `with` statement on a rank that was a worker; its argument is the trace function before."""
 
 
 class WorkerPool(Submitter):
     """An executor of `concurrent.futures` whose workers are ranks of the job, or processes that it starts itself.
 
     *In a job of several ranks* (`gondwana run -n 4`, `mpirun`, `srun`): collective over the world, without a number.
-    Rank 0 submits, the others work: at the first use of the pool in the `with` statement they run tasks until rank 0
-    leaves the statement, and skip the rest of its body. After it all ranks continue.
+    Rank 0 alone runs the body of the `with` statement, and submits; the others run tasks until rank 0 leaves it. After
+    it all ranks continue.
 
     *From a plain Python process or a notebook*, with a number: starts that many processes, each of which is a rank of
     its own job, and ends them with the pool, however this process ends. A worker that is lost (killed, crashed) fails
@@ -83,33 +85,24 @@ class WorkerPool(Submitter):
         super().__init__(f"{'job' if job else os.getpid()}.{next(_numbers)}")
         self._inside = self._served = False
         self._processes: Processes | None = None
-        self._initializer = initializer, initargs
-        self._role = self._start(max_workers) if max_workers else self._join() if world.size > 1 else self._alone()
+        self._packed_initializer = functools.partial(_packed, initializer, initargs)
+        self._beside = Beside(self._key, self._packed_initializer)
+        if max_workers:
+            self._processes = _start(max_workers, self._key, self._packed_initializer)
+            self._role: Role = Dispatcher(self._processes, OtherProgram())
+        elif world.size > 1:
+            self._role = self._join()
+        else:
+            if initializer is not None:
+                initializer(*initargs)
+            self._role = Alone(SameProgram(), self._beside)
         weakref.finalize(self, _end, os.getpid(), self._role)
-
-    def _start(self, workers: int) -> Dispatcher:
-        packer = OtherProgram()
-        try:
-            self._processes = Processes(workers, (sys.path, self._key, *self._packed_initializer(packer)))
-        except OSError as error:
-            raise PoolBrokenError(f"WorkerPool({workers}): no worker can be started: {unstartable(error)}") from error
-        return Dispatcher(self._processes, packer)
 
     def _join(self) -> Role:
         packer = SameProgram()
         if world.rank == 0:
             return Dispatcher(Ranks(self._key), packer)
-        return Worker(WorkerLine(self._key), packer)
-
-    def _alone(self) -> Alone:
-        function, arguments = self._initializer
-        if function is not None:
-            function(*arguments)
-        return Alone(SameProgram())
-
-    def _packed_initializer(self, packer: Packer) -> tuple[Function | None, bytes, tuple[Any, ...]]:
-        function, arguments = self._initializer
-        return None if function is None else packer.function(function), *packer.value(arguments)
+        return Worker(WorkerLine(self._key), packer, self._beside)
 
     # -- tasks -------------------------------------------------------------------------------------------------------
 
@@ -120,20 +113,19 @@ class WorkerPool(Submitter):
 
     @property
     def _shared(self) -> Role:
-        role = self._role
-        if isinstance(role, Worker):
-            if not role.serving:
-                self._serve(role)
-        elif self._processes is None and world.size > 1:
-            self._check_inside()
-        return role
+        if self._processes is None and world.size > 1 and not self._inside:
+            raise UsageError(
+                "in a job of several ranks a pool is used inside its `with` statement, where the other ranks run "
+                "tasks: with gw.WorkerPool() as pool: ..."
+            )
+        return self._role
 
-    def _submit(self, function: Function, arguments: bytes, buffers: tuple[Any, ...]) -> TaskFuture:
+    def _submit(self, function: Function, packed: Packed, limit: float | None = None) -> TaskFuture:
         role = self._role
         if isinstance(role, Worker):
-            return role.submit(function, arguments, buffers)
+            return role.submit(function, packed, limit)
         future = TaskFuture(role)
-        role.submit(PoolTask(function, arguments, buffers, future))
+        role.submit(PoolTask(function, *packed, future, limit=limit))
         return future
 
     def add(self, workers: int) -> None:
@@ -166,20 +158,23 @@ class WorkerPool(Submitter):
 
     def __enter__(self) -> WorkerPool:
         self._inside = True
+        if isinstance(self._role, Worker):
+            if not self._served:
+                self._served = True
+                self._role.serve(*self._packed_initializer(self._role.packer))
+                self._beside.close()
+            _skip_body(sys._getframe(1))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
-        try:
-            if isinstance(self._role, Worker):
-                if kind is None:
-                    self._serve(self._role)
-                return kind is _LeftPool
-            at_once = self._processes is not None and kind is not None and not issubclass(kind, Exception)
+        self._inside = False
+        if isinstance(error, _LeftPool):
+            sys.settrace(error.args[0])
+            return True
+        if not isinstance(self._role, Worker):
+            starts = self._processes is not None or isinstance(self._role, Alone)
+            at_once = starts and kind is not None and not issubclass(kind, Exception)
             self._role.close(wait=True, cancel=kind is not None, at_once=at_once)
-        except _LeftPool:
-            pass
-        finally:
-            self._inside = False
         return False
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -193,20 +188,30 @@ class WorkerPool(Submitter):
         assert not isinstance(role, Worker)
         role.close(wait=wait, cancel=cancel_futures, at_once=False)
 
-    def _serve(self, worker: Worker) -> None:
-        """Run tasks until rank 0 has left the `with` statement, then leave it here, too."""
-        self._check_inside()
-        if not self._served:
-            self._served = True
-            worker.serve(*self._packed_initializer(worker.packer))
-        raise _LeftPool
 
-    def _check_inside(self) -> None:
-        if not self._inside:
-            raise UsageError(
-                "in a job of several ranks a pool is used inside its `with` statement, where the other ranks run "
-                "tasks: with gw.WorkerPool() as pool: ..."
-            )
+def _skip_body(frame: FrameType) -> None:
+    """Leave the `with` statement that calls `__enter__`, perhaps of a manager around the pool, before its body begins.
+
+    Only an exception leaves it. This one is raised before the first instruction of the body, so that no `except` or
+    `finally` there can see it.
+
+    Args:
+        frame: frame that has called `__enter__` of the pool.
+    """
+    before = sys.gettrace()
+
+    def leave(at: FrameType, event: str, argument: object) -> None:
+        if at is frame:
+            at.f_trace_opcodes = False
+            raise _LeftPool(before)
+
+    while frame.f_back is not None and (
+        frame.f_code.co_name in ("__enter__", "enter_context")  # of another manager, or of `contextlib.ExitStack`
+        or (frame.f_code.co_flags & inspect.CO_GENERATOR and frame.f_back.f_code.co_name == "__enter__")
+    ):
+        frame = frame.f_back
+    frame.f_trace, frame.f_trace_opcodes = leave, True
+    sys.settrace(leave)
 
 
 def _end(process: int, role: Role) -> None:
@@ -215,11 +220,66 @@ def _end(process: int, role: Role) -> None:
         role.close(wait=True, cancel=False, at_once=False)
 
 
+_Initializer: TypeAlias = Callable[[Packer], tuple[Function | None, bytes, tuple[Any, ...]]]
+"""Returns the initializer of a pool for a packer, as the first message to a worker has it."""
+
+
+def _packed(
+    function: Callable[..., Any] | None, arguments: tuple[Any, ...], packer: Packer
+) -> tuple[Function | None, bytes, tuple[Any, ...]]:
+    """Return an initializer as the first message to a worker has it."""
+    return None if function is None else packer.function(function), *packer.value(arguments)
+
+
+def _start(workers: int, key: str, initializer: _Initializer) -> Processes:
+    try:
+        return Processes(workers, (sys.path, key, *initializer(OtherProgram())))
+    except OSError as error:
+        raise PoolBrokenError(f"WorkerPool({workers}): no worker can be started: {unstartable(error)}") from error
+
+
+class Beside:
+    """Calls functions with a time limit in a process that this rank starts: a rank ends only with its job. Local.
+
+    Args:
+        key: name of the pool.
+        initializer: returns the initializer of its workers for a packer.
+    """
+
+    def __init__(self, key: str, initializer: _Initializer) -> None:
+        self._first = key, initializer
+        self._pool: Dispatcher | None = None
+
+    def __call__(self, seconds: float, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function. Blocks, with user-level progress.
+
+        Raises:
+            TimeLimitError: the call has not ended in time.
+            PoolBrokenError: the process cannot be started.
+        """
+        pool = self._pool = self._pool or Dispatcher(_start(1, *self._first), OtherProgram())
+        future = TaskFuture(pool)
+        pool.submit(PoolTask(pool.packer.function(call), *pool.packer.value((args, kwargs)), future, limit=seconds))
+        progress.wait_until(future.done, "a task with a time limit")
+        return future.result()
+
+    def close(self, *, at_once: bool = False) -> None:
+        """End the process. Local; blocks until it has ended.
+
+        Args:
+            at_once: whether to end it during a task.
+        """
+        if self._pool is not None:
+            self._pool.close(wait=True, cancel=True, at_once=at_once)
+            self._pool = None
+
+
 class Alone:
     """Runs tasks where they are submitted. Local.
 
     Args:
         packer: packer of functions and values: tasks get copies here, too.
+        beside: calls the functions of tasks that have a time limit.
 
     Attributes:
         condition: condition of all futures.
@@ -228,9 +288,10 @@ class Alone:
 
     workers = 1
 
-    def __init__(self, packer: Packer) -> None:
+    def __init__(self, packer: Packer, beside: Beside) -> None:
         self.condition = threading.Condition(threading.RLock())
         self.packer = packer
+        self._beside = beside
         self._closed = False
 
     def submit(self, task: PoolTask) -> None:
@@ -247,7 +308,8 @@ class Alone:
         problem: BaseException | None = None
         try:
             args, kwargs = packing.load(task.arguments, task.buffers)
-            value = packing.load_function(task.function)(*args, **kwargs)
+            call, limit = packing.load_function(task.function), task.limit
+            value = call(*args, **kwargs) if limit is None else self._beside(limit, call, args, kwargs)
         except BaseException as error:
             interruptions.let_delivered_pass(error)
             problem = error
@@ -260,3 +322,4 @@ class Alone:
     def close(self, *, wait: bool, cancel: bool, at_once: bool) -> None:
         """Take no more tasks. Local."""
         self._closed = True
+        self._beside.close(at_once=at_once)

@@ -14,7 +14,7 @@ import threading
 
 from gondwana.runtime import cores, launcher
 from gondwana.tasks.pool import messages
-from gondwana.tasks.pool.keeper import ORDER, REPORT, SLOTS
+from gondwana.tasks.pool.keeper import MOST_STACK, ORDER, REPORT, SLOTS
 from gondwana.tasks.pool.messages import Message
 from gondwana.tasks.pool.sockets import Connection, Patience
 
@@ -151,9 +151,9 @@ class Processes:
         """Read which workers have ended, after the last messages of each."""
         data = b""
         with contextlib.suppress(OSError):
-            data = self._control.recv(REPORT.size)
+            data = self._control.recv(REPORT.size + MOST_STACK)
         if data:
-            worker, process, status = REPORT.unpack(data)
+            worker, process, status = REPORT.unpack_from(data)
             self._unreported.discard(worker)
             self._read(worker, arrived)
             self._disconnect(worker)
@@ -161,7 +161,8 @@ class Processes:
                 arrived.append((worker, (messages.MISSING, OSError(status, os.strerror(status)))))
                 return
             begun = memoryview(self._begun).cast("q")[worker % SLOTS]
-            arrived.append((worker, (messages.LOST, f"(process {process}) {_how(status)}", begun)))
+            stack = data[REPORT.size :].decode(errors="replace")
+            arrived.append((worker, (messages.LOST, f"(process {process}) {_how(status)}", begun, stack)))
             return
         self._events.unregister(self._control)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -172,7 +173,7 @@ class Processes:
         for worker in left:
             self._disconnect(worker)
             begun = memoryview(self._begun).cast("q")[worker % SLOTS]
-            arrived.append((worker, (messages.LOST, f"ended with the process that keeps the workers{how}", begun)))
+            arrived.append((worker, (messages.LOST, f"ended with the process that keeps the workers{how}", begun, "")))
 
     def sleep(self, seconds: float, *, spin: bool) -> None:
         """Wait until something has arrived, `wake` is called, or the time is over. Blocks."""
@@ -236,6 +237,6 @@ def _start_keeper(workers: int) -> tuple[subprocess.Popen[bytes], socket.socket,
 
 def _environment(workers: int) -> dict[str, str]:
     """Return the environment of workers: each is alone, with its share of the cores."""
-    threads = str(max(1, cores.count() // workers))
+    threads = str(max(1, cores.count() // (workers * cores.ranks())))
     shared = dict.fromkeys(("GONDWANA_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS"), threads)
     return {**launcher.without(os.environ), **shared, "GONDWANA_MPI": "0"}

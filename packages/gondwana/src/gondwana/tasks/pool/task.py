@@ -40,6 +40,7 @@ class PoolTask:
         buffers: buffers of the pickle.
         future: future, for a task of this process.
         origin: worker that has submitted a nested task, and the task's number there; else None.
+        limit: seconds that the task may run; None: any time.
     """
 
     function: Function
@@ -47,6 +48,7 @@ class PoolTask:
     buffers: tuple[Any, ...]
     future: TaskFuture | None
     origin: tuple[int, int] = (0, 0)
+    limit: float | None = None
 
     def describe(self) -> str:
         """Return the call for messages, such as `simulate(3)`. Local."""
@@ -144,6 +146,10 @@ class TaskFuture(concurrent.futures.Future[Any]):
 
 class WorkerLostError(GondwanaError, BrokenExecutor):
     """A worker ended while it had a task; the message names both. The pool continues."""
+
+
+class TimeLimitError(GondwanaError, TimeoutError):
+    """A task ran longer than its time limit and was ended with its worker; a note has its stack. The pool continues."""
 
 
 class PoolBrokenError(GondwanaError, BrokenExecutor):

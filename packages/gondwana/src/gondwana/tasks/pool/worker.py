@@ -6,13 +6,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
+from gondwana.errors import UsageError
 from gondwana.runtime import interruptions
 from gondwana.tasks.pool import messages, packing
 from gondwana.tasks.pool.maps import Submitter
-from gondwana.tasks.pool.packing import Function, Packer
+from gondwana.tasks.pool.packing import Function, Packed, Packer
 from gondwana.tasks.pool.task import RUN_BATCH, TaskFuture, sendable
+
+Within: TypeAlias = Callable[[float, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+"""Calls a function with its arguments, for so many seconds at most."""
 
 HOLD = 2e-4
 """Seconds that a worker keeps outcomes back at most while it has further, shorter tasks."""
@@ -26,29 +30,29 @@ class Worker:
     Args:
         line: connection to the pool.
         packer: packer of results and nested tasks.
+        within: calls the functions of tasks that have a time limit.
         begin: called with the number of each task before it begins.
 
     Attributes:
         condition: condition of the futures of nested tasks.
-        serving: whether the worker runs tasks now.
     """
 
     workers = 1
     """A task does not know the number of its pool's workers; it keeps enough tasks under way for one."""
 
     def __init__(
-        self, line: messages.Line, packer: Packer, begin: Callable[[int], object] = lambda number: None
+        self, line: messages.Line, packer: Packer, within: Within, begin: Callable[[int], object] = lambda number: None
     ) -> None:
         self.condition = threading.Condition(threading.RLock())
         self.packer = packer
         self._line = line
-        self._begin = begin
-        self._tasks: deque[tuple[int, Function, bytes, Any]] = deque()
+        self._within, self._begin = within, begin
+        self._tasks: deque[tuple[int, Function, bytes, Any, float | None]] = deque()
         self._outcomes: list[tuple[Any, ...]] = []
         self._held_since = 0.0
         self._nested: dict[int, TaskFuture] = {}
         self._submitted = self._waiting = 0
-        self._stopped = self.serving = False
+        self._stopped = self._is_limited = False
 
     def serve(self, initializer: Function | None, data: bytes, buffers: tuple[Any, ...] = ()) -> None:
         """Run the initializer, then tasks until the pool says that no more will come. Blocks.
@@ -70,10 +74,8 @@ class Worker:
             self._line.send((messages.FAILED, packing.pack_error(error)[0]))
         else:
             self._line.send((messages.READY,))
-        self.serving = True
         while not self._stopped:
             self._step()
-        self.serving = False
 
     def _step(self, end: float | None = None) -> None:
         """Run a task, or wait for messages, until a time at most."""
@@ -81,12 +83,17 @@ class Worker:
             self._send_outcomes()
             self._receive(None if end is None else max(0.0, end - time.monotonic()))
             return
-        number, function, data, buffers = self._tasks.popleft()
+        number, function, data, buffers, limit = self._tasks.popleft()
+        self._is_limited = limit is not None
+        if self._is_limited:  # the worker may end with the task
+            self._send_outcomes()
         self._begin(number)
         start = _clock()
         try:
             args, kwargs = packing.load(data, buffers)
-            value, rest = self._pack(function, packing.load_function(function)(*args, **kwargs))
+            call = packing.load_function(function)
+            found = call(*args, **kwargs) if limit is None else self._within(limit, call, args, kwargs)
+            value, rest = self._pack(function, found)
             succeeded = True
         except BaseException as error:
             interruptions.let_delivered_pass(error)
@@ -129,13 +136,22 @@ class Worker:
 
     # -- nested tasks ------------------------------------------------------------------------------------------------
 
-    def submit(self, function: Function, arguments: bytes, buffers: tuple[Any, ...]) -> TaskFuture:
-        """Submit a task to the pool of this worker, from a task. Local; does not wait."""
+    def submit(self, function: Function, packed: Packed, limit: float | None) -> TaskFuture:
+        """Submit a task to the pool of this worker, from a task. Local; does not wait.
+
+        Raises:
+            UsageError: a time limit is given, or the task that submits has one.
+        """
+        if limit is not None or self._is_limited:
+            # A worker runs other tasks while its task waits: they would end with one that reaches its limit.
+            raise UsageError(
+                "a task submits none with a time limit, and none at all if it has one: submit from outside"
+            )
         future = TaskFuture(self)
         future.begin()
         self._submitted += 1
         self._nested[self._submitted] = future
-        self._line.send((messages.SUBMIT, self._submitted, function, arguments, packing.as_parts(buffers)))
+        self._line.send((messages.SUBMIT, self._submitted, function, packed[0], packing.as_parts(packed[1])))
         return future
 
     def _settle(self, number: int, succeeded: bool, data: bytes, buffers: Any) -> None:
@@ -195,5 +211,5 @@ class NestedPool(Submitter):
     def _shared(self) -> Worker:
         return self._worker
 
-    def _submit(self, function: Function, arguments: bytes, buffers: tuple[Any, ...]) -> TaskFuture:
-        return self._worker.submit(function, arguments, buffers)
+    def _submit(self, function: Function, packed: Packed, limit: float | None = None) -> TaskFuture:
+        return self._worker.submit(function, packed, limit)
