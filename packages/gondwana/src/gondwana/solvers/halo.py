@@ -21,8 +21,8 @@ Integers = npt.NDArray[np.int64]
 class Halo(NamedTuple):
     """The entries that a rank needs from others, and those that others need from it. Made by `connect`.
 
-    `send`, then `plan.wait()`, both in compiled code or Python, fill `received`; both are collective over the ranks that
-    need anything of each other.
+    `send`, then `plan.wait()`, both in compiled code or Python, fill `received`. Both are collective over the ranks
+    that need anything of each other.
 
     Attributes:
         plan: copies from `sent` to `received` of the other ranks.

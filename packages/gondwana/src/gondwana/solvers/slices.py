@@ -1,8 +1,8 @@
 """Rows of a sparse matrix as they lie in memory, and their product with a vector in compiled code.
 
-Eight rows make a slice, in which they lie side by side: their first entries, then their second ones. Among the rows of a
-window those of like length come together (M. Kreutzer et al., SELL-C-sigma, arXiv:1307.6209). The columns of a slice are
-counted from its first one, mostly in 16 bits. Where rows are long and their entries lie anywhere, the columns are
+Eight rows make a slice, in which they lie side by side: their first entries, then their second ones. Among the rows of
+a window those of like length come together (M. Kreutzer et al., SELL-C-sigma, arXiv:1307.6209). The columns of a slice
+are counted from its first one, mostly in 16 bits. Where rows are long and their entries lie anywhere, the columns are
 divided into panels, so that the part of the vector that a panel needs stays near the processor.
 """
 
@@ -91,7 +91,10 @@ def slices_of(
     for panel, of in enumerate(lengths):
         order = np.lexsort((-of, np.arange(len(rows)) // WINDOW))
         row[panel] = rows[order[np.where(lanes < len(rows), lanes, len(rows) // ABREAST * ABREAST)]]
-        home[panel, order], at[panel, order] = panel * count + lanes[: len(rows)] // ABREAST, lanes[: len(rows)] % ABREAST
+        home[panel, order], at[panel, order] = (
+            panel * count + lanes[: len(rows)] // ABREAST,
+            lanes[: len(rows)] % ABREAST,
+        )
         start[panel * count + 1 : (panel + 1) * count + 1] = ABREAST * of[order[::ABREAST]]
     np.cumsum(start, out=start)
     at += start[home]
@@ -198,7 +201,8 @@ def _find_bases(starts: Any, columns: Any, first: int, width: int, home: Any, ba
 
 @jit
 def _fill(
-    starts: Any, columns: Any, values: Any, first: int, width: int, home: Any, at: Any, base: Any, value: Any, column: Any
+    starts: Any, columns: Any, values: Any, first: int, width: int, home: Any, at: Any, base: Any, value: Any,
+    column: Any,
 ) -> None:  # fmt: skip
     """Write the entries; `at` is the place of the next one of each row in each panel."""
     for row in range(len(starts) - 1):

@@ -34,14 +34,14 @@ class Rows(NamedTuple):
 
 
 class SparseMatrix:
-    """A square sparse matrix whose rows are divided over ranks as the elements of vectors. Collective over team; blocks.
+    """A square sparse matrix with rows divided over ranks as the elements of vectors. Collective over team; blocks.
 
     Each rank gives its own rows, with the numbers that their columns have in the whole matrix. The ranks find out once
     which elements of vectors they need from each other, and plan the copies. A matrix takes an operator's place in
     `solvers.cg` and the others: `A(x, y)` sets y to the product, on all threads, while elements of other ranks arrive.
 
-    Rows are stored in slices of eight, columns in 16 bits where those of a slice are near each other. An element of x that
-    is infinite or NaN may also reach the other rows of a slice that needs it.
+    Rows are stored in slices of eight, columns in 16 bits where those of a slice are near each other. An element of x
+    that is infinite or NaN may also reach the other rows of a slice that needs it.
 
     Args:
         starts: first entry of each own row, and the end (integers, rows of this rank + 1).

@@ -9,10 +9,9 @@ from typing import Any
 
 import gondwana as gw
 from gondwana.errors import GondwanaError, UsageError
-from gondwana_apps.npb.cg import matrix, sums, vectors
+from gondwana_apps.npb.cg import sums, vectors
 from gondwana_apps.npb.cg.grid import Grid
-from gondwana_apps.npb.cg.makea import BYTES_AN_ELEMENT, make_matrix
-from gondwana_apps.npb.cg.matrix import Matrix
+from gondwana_apps.npb.cg.makea import BYTES_A_NONZERO, BYTES_AN_ELEMENT, make_matrix
 from gondwana_apps.npb.cg.partners import CONJG, NCOMM, RCOMM, Partners, Piece, connect
 from gondwana_apps.npb.cg.problem import PROBLEMS, CGProblem
 from gondwana_apps.npb.cg.solver import solver
@@ -48,7 +47,7 @@ class CG:
     def needs(self, problem: CGProblem, options: argparse.Namespace, ranks: int) -> int:
         """Estimate the bytes of memory in all ranks together. Local."""
         drawn = problem.n * (problem.nonzer + 1) * BYTES_AN_ELEMENT
-        return problem.expected_nonzeros() * matrix.BYTES * 11 // 10 + ranks * drawn
+        return problem.expected_nonzeros() * BYTES_A_NONZERO + ranks * drawn
 
     def describe(self, problem: CGProblem, options: argparse.Namespace, team: gw.Team) -> list[str]:
         """Return the lines of the official output about the set-up. Local."""
@@ -114,8 +113,8 @@ class CG:
         """Return the parts of the timed region, with the default way to add up. Local."""
         return {
             "communication": (sums.vector_with_flags, sums.scalar_with_flags, *sums.ONE_SIDED),
-            "computation": (solver, matrix.multiply, dot, *vectors.UPDATES),
-            "declarations": (Matrix, Piece, Partners),
+            "computation": (solver, dot, *vectors.UPDATES),
+            "declarations": (Piece, Partners),
         }
 
 
