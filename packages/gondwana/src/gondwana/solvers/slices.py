@@ -26,7 +26,7 @@ WINDOW = 1024
 """Rows that are ordered by length: near each other, so that they need the same part of the vector."""
 
 ELEMENTS, FEWEST = 24, 8
-"""Entries of a row in a panel: as many as there should be, and as few as there may be: rows themselves cost, too."""
+"""Entries of a row in a panel: as many as there should be, and as few as there may be, since rows cost time, too."""
 
 NARROWEST, WIDEST = 5_000, 2**15
 """Columns of a panel: their part of a vector of float64 is then between 40 and 256 KiB."""
@@ -81,9 +81,15 @@ def slices_of(
         >>> y.numpy().tolist()
         [201.0, 30.0]
     """
-    panels, width = _divided(starts, columns, len(over))
+    widest = min(max(ELEMENTS * len(rows) * len(over) / max(1, len(columns)), NARROWEST), WIDEST)
+    panels = math.ceil(len(over) / widest) or 1
+    width = math.ceil(len(over) / panels) or 1
     lengths = np.zeros((panels, len(rows)), np.int64)
     _measure(starts, columns, over.start, width, lengths)
+    if (
+        len(columns) < FEWEST * lengths.size or np.count_nonzero(lengths) < 0.75 * lengths.size
+    ):  # rows cost, or are near
+        panels, width, lengths = 1, max(1, len(over)), lengths.sum(axis=0, keepdims=True)
     count = math.ceil(len(rows) / ABREAST)
     lanes = np.arange(count * ABREAST)
     row, home, at = np.empty((panels, len(lanes)), np.int64), np.empty_like(lengths), np.empty_like(lengths)
@@ -151,31 +157,6 @@ def add_diagonal(a: Any, y: Any) -> None:
             row = a.row[part * ABREAST + (k - a.start[part]) % ABREAST]
             if a.base[part] + a.column[k] == row:
                 y[row] += a.value[k]
-
-
-def _divided(starts: Integers, columns: npt.NDArray[Any], extent: int) -> tuple[int, int]:
-    """Return the number and the width of the panels."""
-    rows = len(starts) - 1
-    density = len(columns) / max(1, rows * extent)
-    if density * WIDEST >= FEWEST:
-        widest = min(max(ELEMENTS / density, NARROWEST), WIDEST)
-        if _total_span(starts, columns) > rows * widest:
-            panels = math.ceil(extent / widest)
-            return panels, math.ceil(extent / panels)
-    return 1, max(1, extent)
-
-
-@jit
-def _total_span(starts: Any, columns: Any) -> int:
-    """Return the sum of the distances between the first and the last column of a row."""
-    total = 0
-    for row in range(len(starts) - 1):
-        if starts[row] < starts[row + 1]:
-            low = high = columns[starts[row]]
-            for k in range(starts[row], starts[row + 1]):
-                low, high = min(low, columns[k]), max(high, columns[k])
-            total += high - low
-    return total
 
 
 @jit

@@ -15,8 +15,11 @@ from gondwana.compiler.function import JitFunction, jit
 from gondwana.compiler.multithreading.team import parallel
 from gondwana.compiler.types.arguments import Described, describe
 from gondwana.errors import UsageError
-from gondwana.solvers.halo import Halo, Integers, connect, distinct, send
+from gondwana.solvers.halo import Halo, connect, distinct, send
 from gondwana.solvers.slices import Slices, add_diagonal, multiply_part, slices_of
+
+SMALL = 50_000
+"""Entries of a rank below which a product takes one thread: waking the others would last longer."""
 
 
 class Rows(NamedTuple):
@@ -73,29 +76,27 @@ class SparseMatrix:
         self, starts: npt.ArrayLike, columns: npt.ArrayLike, values: npt.ArrayLike, *, like: GlobalArray
     ) -> None:
         _check_vector("like", like)
-        self.team, self.dtype, self.shape = like.team, like.dtype, 2 * like.domain.shape
-        self._like = like
-        own, problem = _range_of(like), None
+        self.team, self.dtype, self.shape, self._like = like.team, like.dtype, 2 * like.domain.shape, like
+        own, problem = like.owned.axes[0], None
+        first, at, entries = np.asarray(starts), np.asarray(columns), np.asarray(values)
         try:
-            first, at, entries = _checked(starts, columns, values, like)
+            _check_rows(first, at, entries, like)
         except UsageError as error:
             problem = error
         self.team.agree(problem)
-        is_outside = (at < own.start) | (at >= own.stop)
-        outside = np.flatnonzero(is_outside)
+        first, at, entries = first.astype(np.int64), at.astype(np.int64), entries.astype(like.dtype, copy=False)
+        outside = np.flatnonzero((at < own.start) | (at >= own.stop))
         owners, numbers, places = distinct(like.layout.owner(at[outside][:, None]), at[outside])
         edges, lengths = np.unique(np.searchsorted(first, outside, "right") - 1, return_counts=True)
-        inside = ~is_outside if len(outside) else slice(None)
-        self.local = Rows(
-            slices_of(
-                first - np.searchsorted(outside, first), at[inside], entries[inside],
-                np.arange(own.start, own.stop), own,
-            ),
-            slices_of(
-                np.append(0, np.cumsum(lengths)), places, entries[outside], edges + own.start, range(len(numbers))
-            ),
-            connect(self.team, owners, numbers, self.dtype),
-        )  # fmt: skip
+        edge_starts, numbers_of_own = np.append(0, np.cumsum(lengths)), np.arange(own.start, own.stop)
+        other = slices_of(edge_starts, places, entries[outside], edges + own.start, range(len(numbers)))
+        if len(outside):
+            first, at, entries = (
+                first - np.searchsorted(outside, first), np.delete(at, outside), np.delete(entries, outside)
+            )  # fmt: skip
+        halo = connect(self.team, owners, numbers, self.dtype)
+        self.local = Rows(slices_of(first, at, entries, numbers_of_own, own), other, halo)
+        self._described = describe(self.local)
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, like: GlobalArray) -> Self:
@@ -119,7 +120,7 @@ class SparseMatrix:
             25.0
         """
         _check_vector("like", like)
-        own, problem = _range_of(like), None
+        own, problem = like.owned.axes[0], None
         if not hasattr(matrix, "tocsr"):
             problem = UsageError(f"from_scipy got {type(matrix).__name__}: give a sparse matrix or array of SciPy")
         elif matrix.shape not in ((len(own), like.size), 2 * like.domain.shape):
@@ -164,11 +165,9 @@ class SparseMatrix:
             32.0
         """
         _check_vector("like", like)
-        if not isinstance(kernel, JitFunction):
-            raise UsageError(f"from_kernel got {kernel!r}: give a function that is decorated with @gw.jit")
-        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise UsageError(f"from_kernel got most={most!r}: give the most entries that a row has, 1 or more")
-        own = _range_of(like)
+        if not isinstance(kernel, JitFunction) or not isinstance(most, int) or most < 1:
+            raise UsageError(f"from_kernel({kernel!r}, {most!r}): give a function with @gw.jit, and its most entries")
+        own = like.owned.axes[0]
         starts = np.zeros(len(own) + 1, np.int64)
         columns, values = np.empty(len(own) * most, np.int64), np.empty(len(own) * most, like.dtype)
         longest = _writer(kernel)(own.start, most, starts, columns, values, args)
@@ -197,14 +196,14 @@ class SparseMatrix:
                 )
         if x is y:
             raise UsageError("A(x, x): give another array for the product")
-        parallel(_begin, self, x, y)
+        threads = 1 if self.local.own.value.size < SMALL else None
+        parallel(_begin, self, x, y, threads=threads)
         self.local.halo.plan.wait()
         if self.local.halo.received.size:
-            parallel(_finish, self, y)
+            parallel(_multiply, self.local.other, self.local.halo.received, y, True, threads=threads)
 
     def __matmul__(self, x: GlobalArray) -> GlobalArray:
         """Return A x, a new array like x. Otherwise as calling the matrix."""
-        _check_vector("x", x)
         y = zeros_like(x)
         self(x, y)
         return y
@@ -230,10 +229,7 @@ class SparseMatrix:
 
     def __gondwana_argument__(self) -> Described:
         """What compiled code takes: the rows of this rank."""
-        return describe(self.local)
-
-    def __repr__(self) -> str:
-        return f"SparseMatrix({self.shape[0]} x {self.shape[1]}, {self.dtype}, {self.team.name})"
+        return self._described
 
 
 @jit
@@ -267,7 +263,7 @@ def multiply(threads: Any, a: Any, x: Any, y: Any) -> None:
     if threads.index == 0:
         a.halo.plan.wait()
     threads.barrier()
-    _finish(threads, a, y)
+    _multiply(threads, a.other, a.halo.received, y, True)
 
 
 @jit
@@ -275,56 +271,44 @@ def _begin(threads: Any, a: Any, x: Any, y: Any) -> None:
     """Send what others need, and multiply by what this rank has."""
     if threads.index == 0:
         send(a.halo, x)
-    for panel in range(a.own.panels):
-        first, end = threads.share(panel * a.own.count, (panel + 1) * a.own.count)
-        multiply_part(a.own, first, end, x, y, panel > 0)
-        threads.barrier()
+    _multiply(threads, a.own, x, y, False)
 
 
 @jit
-def _finish(threads: Any, a: Any, y: Any) -> None:
-    """Multiply by what has come."""
-    for panel in range(a.other.panels):
-        first, end = threads.share(panel * a.other.count, (panel + 1) * a.other.count)
-        multiply_part(a.other, first, end, a.halo.received, y, True)
+def _multiply(threads: Any, a: Any, x: Any, y: Any, adds: bool) -> None:
+    """Set rows of y to the product of slices with x, or add it, each thread some of them."""
+    for panel in range(a.panels):
+        first, end = threads.share(panel * a.count, (panel + 1) * a.count)
+        multiply_part(a, first, end, x, y, adds or panel > 0)
         threads.barrier()
 
 
-def _check_vector(name: str, vector: object) -> None:
-    if not isinstance(vector, GlobalArray) or vector.ndim != 1 or vector.dtype.kind not in "fc" or vector.domain.lo[0]:
-        raise UsageError(f"{name} is {vector!r}: give a global array of floats with one axis, from 0, as gw.zeros(n)")
-    if not vector.in_host_memory:
-        raise UsageError(f"{name} is in the memory of a GPU: sparse matrices multiply vectors in host memory only")
+def _check_vector(name: str, x: object) -> None:
+    is_vector = isinstance(x, GlobalArray) and x.ndim == 1 and x.dtype.kind in "fc" and x.domain.lo[0] == 0
+    if not is_vector or not x.in_host_memory:  # type: ignore[attr-defined]
+        raise UsageError(f"{name} is {x!r}: give a global array of floats with one axis in host memory, as gw.zeros(n)")
 
 
-def _range_of(like: GlobalArray) -> range:
-    """The numbers of the rows of this rank."""
-    return like.owned.axes[0]
-
-
-def _checked(
-    starts: npt.ArrayLike, columns: npt.ArrayLike, values: npt.ArrayLike, like: GlobalArray
-) -> tuple[Integers, npt.NDArray[Any], npt.NDArray[Any]]:
-    """The arrays in the types that the construction needs."""
-    first, at, entries = np.asarray(starts), np.asarray(columns), np.asarray(values)
-    rows = len(_range_of(like))
-    for name, given in ("starts", first), ("columns", at):
+def _check_rows(
+    starts: npt.NDArray[Any], columns: npt.NDArray[Any], values: npt.NDArray[Any], like: GlobalArray
+) -> None:
+    """Refuse what are no rows of this rank."""
+    rows = len(like.owned.axes[0])
+    for name, given in ("starts", starts), ("columns", columns):
         if given.ndim != 1 or (given.dtype.kind not in "iu" and given.size):
             raise UsageError(f"{name} of shape {given.shape} and type {given.dtype}: give integers along one axis")
-    if len(first) != rows + 1 or first[0] != 0 or np.any(np.diff(first) < 0) or first[-1] != len(at):
+    if len(starts) != rows + 1 or starts[0] != 0 or np.any(np.diff(starts) < 0) or starts[-1] != len(columns):
         raise UsageError(
-            f"{len(first)} starts for {rows} rows of this rank and {len(at)} columns: give the first entry of each "
-            f"row, ascending from 0, and the end, {len(at)}"
+            f"{len(starts)} starts for {rows} rows of this rank and {len(columns)} columns: give the first entry of "
+            f"each row, ascending from 0, and the end, {len(columns)}"
         )
-    if entries.shape != at.shape or not np.can_cast(entries.dtype, like.dtype, "same_kind"):
+    if values.shape != columns.shape or not np.can_cast(values.dtype, like.dtype, "same_kind"):
         raise UsageError(
-            f"values of shape {entries.shape} and type {entries.dtype}: give one for each of {len(at)} columns that "
+            f"values of shape {values.shape} and type {values.dtype}: give one for each of {len(columns)} columns that "
             f"can become elements of {like.dtype}"
         )
-    if len(at) and not 0 <= at.min() <= at.max() < like.size:
-        bad = int(at.min() if at.min() < 0 else at.max())
+    for bad in columns[(columns < 0) | (columns >= like.size)][:1]:
         raise UsageError(f"column {bad} of a matrix with {like.size} columns: give numbers from 0 to {like.size - 1}")
-    return first.astype(np.int64), at if at.dtype == np.int32 else at.astype(np.int64), entries.astype(like.dtype)
 
 
 @functools.cache
