@@ -33,7 +33,7 @@ def as_dense(a: solvers.Slices, block: tuple[gw.RectDomain, gw.RectDomain]) -> n
     rows, columns = (domain.axes[0] for domain in block)
     dense = np.zeros((len(rows), len(columns)))
     row, start, base, value, column = (array.numpy() for array in a[2:])
-    for part in range(a.panels * a.count):
+    for part in range(a.panels * a.slices):
         for k in range(start[part], start[part + 1]):
             r = row[part * slices.ABREAST + (k - start[part]) % slices.ABREAST] - rows.start
             dense[r, base[part] + column[k] - columns.start] += value[k]
@@ -87,7 +87,7 @@ def test_rows_and_elements_that_are_not_there() -> None:
     tiny = CGProblem("T", 5, 2, 1, 10.0, 1.0)
     rows, columns = gw.RectDomain((2,), (2,)), gw.RectDomain((1,), (4,))
     a, nonzeros = make_matrix(tiny, (rows, columns))
-    assert (nonzeros, a.count, a.value.size) == (0, 0, 0)
+    assert (nonzeros, a.slices, a.value.size) == (0, 0, 0)
     block = Grid(5, 0, 1).block
     np.testing.assert_allclose(as_dense(make_matrix(tiny, block)[0], block), oracle.dense(tiny), **NEAR)
 

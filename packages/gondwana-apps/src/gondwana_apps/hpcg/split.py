@@ -140,7 +140,7 @@ def renumbered(levels: list[Level], matrices: Split) -> tuple[solvers.Halo, ...]
     """Return the halos of all levels for vectors in the order of these matrices. Local; what is received stays."""
     starts = np.cumsum([0, *(level.rows for level in levels)])
     return tuple(
-        level.halo._replace(rows=gw.Array(matrices.place[start + level.halo.rows.numpy()] - first))
+        level.halo._replace(rows=matrices.place[start + level.halo.rows] - first)
         for level, start, first in zip(levels, starts, matrices.first, strict=False)
     )
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.arrays.array import Array
 from gondwana.compiler.function import jit
 from gondwana.memory.segment import Segment
 from gondwana.teams import Team
@@ -32,9 +31,9 @@ class Halo(NamedTuple):
     """
 
     plan: Plan
-    rows: Array
-    sent: Array
-    received: Array
+    rows: Integers
+    sent: npt.NDArray[Any]
+    received: npt.NDArray[Any]
 
 
 def distinct(owners: npt.ArrayLike, numbers: npt.ArrayLike) -> tuple[Integers, Integers, Integers]:
@@ -91,13 +90,7 @@ def connect(team: Team, owners: Integers, numbers: Integers, dtype: npt.DTypeLik
         for rank, ((place, _), part, end) in enumerate(zip(asked, wanted, ends, strict=True))
         if len(part)
     ]
-    received = inbox.local(inbox.room)[: len(numbers)]
-    return Halo(plan(pairs, team), as_array(rows), as_array(sent), as_array(received))
-
-
-def as_array(data: npt.NDArray[Any]) -> Array:
-    """Return data for compiled code, which is the same for none: NumPy gives no stride to an axis of no elements."""
-    return Array(data if data.size else np.zeros(1, data.dtype)[:0])
+    return Halo(plan(pairs, team), rows, sent, inbox.local(inbox.room)[: len(numbers)])
 
 
 @jit
@@ -106,6 +99,6 @@ def send(halo: Any, x: Any) -> None:
 
     In compiled code, too. Then `halo.plan.wait()` waits for the entries of the others.
     """
-    for place in range(halo.sent.size):
+    for place in range(len(halo.rows)):
         halo.sent[place] = x[halo.rows[place]]
     halo.plan.start()

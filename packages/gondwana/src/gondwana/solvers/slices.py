@@ -17,7 +17,7 @@ import numpy.typing as npt
 from gondwana import simd
 from gondwana.arrays.array import Array
 from gondwana.compiler.function import jit
-from gondwana.solvers.halo import Integers, as_array
+from gondwana.solvers.halo import Integers
 
 ABREAST = 8
 """Rows side by side: their sums are under way together, while one alone would wait for each addition."""
@@ -41,7 +41,7 @@ class Slices(NamedTuple):
 
     Attributes:
         panels: number of panels of columns.
-        count: number of slices in each.
+        slices: number of slices in each.
         row: the rows in their order, eight for each slice; the last slice is filled up with its first row.
         start: first entry of each slice, and the end.
         base: the column from which those of a slice are counted.
@@ -50,7 +50,7 @@ class Slices(NamedTuple):
     """
 
     panels: int
-    count: int
+    slices: int
     row: Array
     start: Array
     base: Array
@@ -109,8 +109,13 @@ def slices_of(
     value = np.zeros(start[-1], values.dtype)
     column = np.zeros(start[-1], np.uint16 if is_short else np.uint32)
     _fill(starts, columns, values, over.start, width, home, at, base, value, column)
-    row = row.ravel() if np.any(row >= 2**31) else row.ravel().astype(np.int32)
-    return Slices(panels, count, *map(as_array, (row, start, base, value, column)))
+    short_row = row.ravel().astype(np.int32 if np.all(row < 2**31) else np.int64)
+    return Slices(panels, count, *map(_as_array, (short_row, start, base, value, column)))
+
+
+def _as_array(data: npt.NDArray[Any]) -> Array:
+    """Return data for compiled code, which is the same for none: NumPy gives no stride to an axis of no elements."""
+    return Array(data if data.size else np.zeros(1, data.dtype)[:0])
 
 
 @jit
@@ -123,7 +128,7 @@ def multiply_slices(a: Any, x: Any, y: Any) -> None:
         y: likewise, by the rows.
     """
     for panel in range(a.panels):
-        multiply_part(a, panel * a.count, (panel + 1) * a.count, x, y, panel > 0)
+        multiply_part(a, panel * a.slices, (panel + 1) * a.slices, x, y, panel > 0)
 
 
 @jit
@@ -152,7 +157,7 @@ def multiply_part(a: Any, first: int, end: int, x: Any, y: Any, adds: bool) -> N
 @jit
 def add_diagonal(a: Any, y: Any) -> None:
     """Add to each row of y the entries in the column of its number."""
-    for part in range(a.panels * a.count):
+    for part in range(a.panels * a.slices):
         for k in range(a.start[part], a.start[part + 1]):
             row = a.row[part * ABREAST + (k - a.start[part]) % ABREAST]
             if a.base[part] + a.column[k] == row:

@@ -141,7 +141,8 @@ class SparseMatrix:
         Args:
             kernel: `kernel(row, columns, values, *args)`, decorated with `@gw.jit`: writes the entries of a row from
                 the first place of two arrays on, and returns their number.
-            most: most entries of a row: places in the two arrays.
+            most: most entries of a row: places in the two arrays. As all compiled code, the kernel must not write
+                outside of them; a row that is up to twice as long is refused.
             *args: further arguments of the kernel, the same types on all ranks.
             like: a vector, as for the class.
 
@@ -169,7 +170,8 @@ class SparseMatrix:
             raise UsageError(f"from_kernel({kernel!r}, {most!r}): give a function with @gw.jit, and its most entries")
         own = like.owned.axes[0]
         starts = np.zeros(len(own) + 1, np.int64)
-        columns, values = np.empty(len(own) * most, np.int64), np.empty(len(own) * most, like.dtype)
+        room = (len(own) + 1) * most  # for a last row that is too long
+        columns, values = np.empty(room, np.int64), np.empty(room, like.dtype)
         longest = _writer(kernel)(own.start, most, starts, columns, values, args)
         problem = None
         if longest > most:
@@ -199,7 +201,7 @@ class SparseMatrix:
         threads = 1 if self.local.own.value.size < SMALL else None
         parallel(_begin, self, x, y, threads=threads)
         self.local.halo.plan.wait()
-        if self.local.halo.received.size:
+        if len(self.local.halo.received):
             parallel(_multiply, self.local.other, self.local.halo.received, y, True, threads=threads)
 
     def __matmul__(self, x: GlobalArray) -> GlobalArray:
@@ -278,7 +280,7 @@ def _begin(threads: Any, a: Any, x: Any, y: Any) -> None:
 def _multiply(threads: Any, a: Any, x: Any, y: Any, adds: bool) -> None:
     """Set rows of y to the product of slices with x, or add it, each thread some of them."""
     for panel in range(a.panels):
-        first, end = threads.share(panel * a.count, (panel + 1) * a.count)
+        first, end = threads.share(panel * a.slices, (panel + 1) * a.slices)
         multiply_part(a, first, end, x, y, adds or panel > 0)
         threads.barrier()
 
