@@ -82,13 +82,12 @@ def slices_of(
         [201.0, 30.0]
     """
     widest = min(max(ELEMENTS * len(rows) * len(over) / max(1, len(columns)), NARROWEST), WIDEST)
-    panels = math.ceil(len(over) / widest) or 1
-    width = math.ceil(len(over) / panels) or 1
+    panels = max(1, math.ceil(len(over) / widest))
+    width = max(1, math.ceil(len(over) / panels))
     lengths = np.zeros((panels, len(rows)), np.int64)
     _measure(starts, columns, over.start, width, lengths)
-    if (
-        len(columns) < FEWEST * lengths.size or np.count_nonzero(lengths) < 0.75 * lengths.size
-    ):  # rows cost, or are near
+    are_short = len(columns) < FEWEST * lengths.size
+    if are_short or np.count_nonzero(lengths) < 0.75 * lengths.size:  # or rows lie in few panels each
         panels, width, lengths = 1, max(1, len(over)), lengths.sum(axis=0, keepdims=True)
     count = math.ceil(len(rows) / ABREAST)
     lanes = np.arange(count * ABREAST)
@@ -97,10 +96,8 @@ def slices_of(
     for panel, of in enumerate(lengths):
         order = np.lexsort((-of, np.arange(len(rows)) // WINDOW))
         row[panel] = rows[order[np.where(lanes < len(rows), lanes, len(rows) // ABREAST * ABREAST)]]
-        home[panel, order], at[panel, order] = (
-            panel * count + lanes[: len(rows)] // ABREAST,
-            lanes[: len(rows)] % ABREAST,
-        )
+        home[panel, order] = panel * count + lanes[: len(rows)] // ABREAST
+        at[panel, order] = lanes[: len(rows)] % ABREAST
         start[panel * count + 1 : (panel + 1) * count + 1] = ABREAST * of[order[::ABREAST]]
     np.cumsum(start, out=start)
     at += start[home]

@@ -92,8 +92,10 @@ class SparseMatrix:
         other = slices_of(edge_starts, places, entries[outside], edges + own.start, range(len(numbers)))
         if len(outside):
             first, at, entries = (
-                first - np.searchsorted(outside, first), np.delete(at, outside), np.delete(entries, outside)
-            )  # fmt: skip
+                first - np.searchsorted(outside, first),
+                np.delete(at, outside),
+                np.delete(entries, outside),
+            )
         halo = connect(self.team, owners, numbers, self.dtype)
         self.local = Rows(slices_of(first, at, entries, numbers_of_own, own), other, halo)
         self._described = describe(self.local)
