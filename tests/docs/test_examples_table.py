@@ -1,4 +1,4 @@
-"""The table of the examples beside the same programs by hand has the figures of the recorded results."""
+"""The tables of examples and of sparse products beside programs by hand have the figures of the recorded results."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NAMES = {
 RIVALS = "mpi4py and Numba", "mpiarray and Numba"
 
 
-def ratios(example: str, cells: str) -> Iterator[str]:
+def ratios(example: str, cells: str, file: str = "examples.json", rivals: tuple[str, ...] = RIVALS) -> Iterator[str]:
     """Our time relative to each rival's with its interval, on one and two ranks; a dash for what was not recorded."""
-    stored = json.loads((ROOT / "docs" / "results" / "examples.json").read_text(encoding="utf-8"))
+    stored = json.loads((ROOT / "docs" / "results" / file).read_text(encoding="utf-8"))
     rows = [row for one in stored["results"] for row in one["panels"]["examples"]]
     found = {(row["ranks"], row["rival"]): row for row in rows if (row["example"], row["cells"]) == (example, cells)}
     for ranks in (1, 2):
-        for rival in RIVALS:
+        for rival in rivals:
             row = found.get((ranks, rival))
             if row is None:
                 yield "-"
@@ -33,10 +33,15 @@ def ratios(example: str, cells: str) -> Iterator[str]:
             yield "{:.2f} ({:.2f} to {:.2f})".format(*(1 / row[f"ratio{end}"] for end in ("", "_high", "_low")))
 
 
-def test_the_figures_are_those_of_the_recorded_results() -> None:
+def rows_of(heading: str) -> list[list[str]]:
+    """The rows of the table below a heading of the page."""
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    section = page.split("\n## Examples beside the same programs by hand\n")[1].split("\n## ")[0]
-    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
+    section = page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
+
+
+def test_the_figures_are_those_of_the_recorded_results() -> None:
+    rows = rows_of("Examples beside the same programs by hand")
     assert {row[0] for row in rows} == set(NAMES)
     for title, lines, cells, *shown in rows:
         name = NAMES[title]
@@ -44,3 +49,12 @@ def test_the_figures_are_those_of_the_recorded_results() -> None:
         programs = ROOT / "examples" / f"{name}.py", by_hand / f"{name}.py", by_hand / f"{name}_mpiarray.py"
         assert lines == ", ".join(str(lines_of(program)) for program in programs), title
         assert shown == list(ratios(name, cells)), title
+
+
+def test_the_figures_of_sparse_products_are_those_of_the_recorded_results() -> None:
+    stored = json.loads((ROOT / "docs" / "results" / "sparse.json").read_text(encoding="utf-8"))
+    rows = rows_of("Sparse matrices beside SciPy and C")
+    measured = {(row["example"], row["cells"]) for one in stored["results"] for row in one["panels"]["examples"]}
+    assert {(matrix, size.replace(",", "")) for matrix, size, *_ in rows} == measured
+    for matrix, size, *shown in rows:
+        assert shown == list(ratios(matrix, size.replace(",", ""), "sparse.json", ("SciPy", "C"))), matrix

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
-from gondwana_apps.hpcg.exchange import Halo, Links, connect, link
+from gondwana import solvers
+from gondwana_apps.hpcg.columns import local_columns
 from gondwana_apps.hpcg.grid import Geometry
 
 LEVELS = 4
@@ -50,13 +51,13 @@ class Level:
     Attributes:
         geometry: geometry of its points.
         matrix: rows of the level.
-        halo: exchange of the level.
+        halo: entries of vectors that the level needs from other ranks.
         fine: the row of the finer level under each of its rows; empty on the finest.
     """
 
     geometry: Geometry
     matrix: Matrix
-    halo: Halo
+    halo: solvers.Halo
     fine: NDArray[np.int64]
 
     @property
@@ -67,7 +68,7 @@ class Level:
     @property
     def columns(self) -> int:
         """Own rows and those of other ranks that they reach: the length of a vector that is multiplied."""
-        return self.rows + self.halo.size
+        return self.rows + len(self.halo.received)
 
 
 @dataclass
@@ -78,13 +79,11 @@ class System:
         team: the ranks that share it.
         levels: levels, the finest first.
         right: right-hand side of the finest level; all ones solve it.
-        links: the exchanges of all levels.
     """
 
     team: gw.Team
     levels: list[Level]
     right: NDArray[np.float64]
-    links: Links
 
 
 def build(team: gw.Team, geometry: Geometry) -> System:
@@ -98,13 +97,12 @@ def build(team: gw.Team, geometry: Geometry) -> System:
     fine = np.empty(0, np.int64)
     for _ in range(LEVELS):
         values, points, counts = generate(geometry)
-        columns, halo = connect(geometry, points, counts)
+        columns, owners, numbers = local_columns(geometry, points, counts)
         matrix = Matrix(values, columns, counts, np.full(geometry.rows, DIAGONAL))
-        levels.append(Level(geometry, matrix, halo, fine))
+        levels.append(Level(geometry, matrix, solvers.connect(team, owners, numbers), fine))
         fine = coarse_to_fine(geometry)
         geometry = geometry.coarser()
-    links = link(team, [level.halo for level in levels])
-    return System(team, levels, right_hand_side(levels[0].matrix.counts), links)
+    return System(team, levels, right_hand_side(levels[0].matrix.counts))
 
 
 @gw.jit

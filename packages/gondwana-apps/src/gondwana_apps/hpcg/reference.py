@@ -9,11 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
-from gondwana_apps.hpcg.exchange import update
+from gondwana import solvers
 from gondwana_apps.hpcg.problem import LEVELS, System
 from gondwana_apps.hpcg.solution import Solution
 
 Vector = NDArray[np.float64]
+
+
+@gw.jit
+def update(halo: Any, vector: Any) -> None:
+    """Update the end of a vector, which holds entries of other ranks. Collective over the neighbours."""
+    solvers.send(halo, vector)
+    halo.plan.wait()
+    rows = len(vector) - len(halo.received)
+    for place in range(len(halo.received)):
+        vector[rows + place] = halo.received[place]
 
 
 @gw.jit
@@ -88,7 +98,7 @@ class Reference:
     def multiply(self, x: Vector, y: Vector, level: int = 0) -> None:
         """Compute y = A x, and update the end of x, which holds entries of other ranks."""
         matrix = self.system.levels[level].matrix
-        update(self.system.links, level, x)
+        update(self.system.levels[level].halo, x)
         multiply(matrix.values, matrix.columns, x, y)
 
     def precondition(self, right: Vector, x: Vector, level: int = 0) -> None:
@@ -107,7 +117,7 @@ class Reference:
 
     def _smooth(self, right: Vector, x: Vector, level: int) -> None:
         matrix = self.system.levels[level].matrix
-        update(self.system.links, level, x)
+        update(self.system.levels[level].halo, x)
         smooth(matrix.values, matrix.columns, matrix.diagonal, right, x)
 
     def solve(

@@ -89,7 +89,7 @@ def reduce(threads: Any, team: Any, part: float) -> tuple[float, int]:
 
 @gw.jit
 def solve(
-    threads: Any, m: Any, links: Any, schedules: Any, team: Any, right: Any, x: Any, work: Any, iterations: int,
+    threads: Any, m: Any, halos: Any, schedules: Any, team: Any, right: Any, x: Any, work: Any, iterations: int,
     tolerance: float, cycles: bool, ticks_of_threads: Any,
 ) -> tuple[int, float, float]:  # fmt: skip
     """Improve x by conjugate gradients: return the iterations, and the norms of the first and last residual.
@@ -105,7 +105,7 @@ def solve(
     while done < iterations:
         now = gw.clock()
         ticks[COMBINE] += now - since
-        curvature = multiply(threads, m, links, p, ap)
+        curvature = multiply(threads, m, halos, p, ap)
         since = gw.clock()
         ticks[MULTIPLY] += since - now
         if done < 0:
@@ -129,7 +129,7 @@ def solve(
         if done == iterations or norm <= tolerance * first:
             break
         if cycles:
-            cycle(threads, m, links, schedules, r, z, t)
+            cycle(threads, m, halos, schedules, r, z, t)
         else:
             z[start:end] = r[start:end]
         now = gw.clock()
@@ -169,7 +169,7 @@ class Optimised:
         rows, all_rows = int(self.matrices.first[1]), int(self.matrices.first[-1])
         # The finest level comes first, so that r and z are the first parts of vectors of all levels.
         self._work = tuple(np.zeros(size) for size in (all_rows, all_rows, all_rows, rows, rows, rows))
-        self._links = split.renumber(system.links, self.matrices, [level.rows for level in system.levels])
+        self._halos = split.renumbered(system.levels, self.matrices)
         self._employ(threads)
 
     def _employ(self, threads: int) -> None:
@@ -219,7 +219,7 @@ class Optimised:
         """Improve x by conjugate gradients; arguments as of `Reference.solve`, x without entries of other ranks."""
         ticks = np.zeros((self.threads, _LINE), np.int64)
         done, first, norm = gw.parallel(
-            solve, self.matrices, self._links, self._schedules, self.system.team, right, x, self._work, iterations,
+            solve, self.matrices, self._halos, self._schedules, self.system.team, right, x, self._work, iterations,
             tolerance, preconditioned, ticks, threads=self.threads, slots=2 * self.threads,
         )  # fmt: skip
         return Solution(done, first, norm, dict(zip(PARTS, (ticks[0] * 1e-9).tolist(), strict=False)))

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
+from gondwana import solvers
 from gondwana.errors import GondwanaError
-from gondwana_apps.hpcg.exchange import Links
 from gondwana_apps.hpcg.problem import LEVELS, Level, System
 
 WIDTH = 8
@@ -130,19 +130,13 @@ def split(system: System) -> Split:
     )  # fmt: skip
 
 
-def renumber(links: Links, matrices: Split, rows: list[int]) -> Links:
-    """Return the same exchanges for vectors in the order of these matrices. Local.
-
-    Args:
-        links: exchanges; the entries received are not renumbered.
-        matrices: matrices with the new numbers.
-        rows: numbers of rows of each level in the problem.
-    """
-    new = links.rows.copy()
-    starts = np.cumsum([0, *rows])
-    for level, (first, last) in enumerate(itertools.pairwise(links.first_sent.tolist())):
-        new[first:last] = matrices.place[starts[level] + links.rows[first:last]] - matrices.first[level]
-    return links._replace(rows=new)
+def renumbered(levels: list[Level], matrices: Split) -> tuple[solvers.Halo, ...]:
+    """Return the halos of all levels for vectors in the order of these matrices. Local; what is received stays."""
+    starts = np.cumsum([0, *(level.rows for level in levels)])
+    return tuple(
+        level.halo._replace(rows=matrices.place[start + level.halo.rows] - first)
+        for level, start, first in zip(levels, starts, matrices.first, strict=False)
+    )
 
 
 class Order(NamedTuple):

@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import gondwana as gw
-from gondwana import simd
-from gondwana_apps.hpcg.exchange import begin, finish
+from gondwana import simd, solvers
 from gondwana_apps.hpcg.split import ENTRIES, PLACES, WIDTH
 
 COARSEST = 3
@@ -62,11 +61,11 @@ def times(values: Any, columns: Any, part: int, x: Any, backward: bool) -> Any:
 
 
 @gw.jit
-def outside(m: Any, edge: int, received: Any, first: int) -> float:
+def outside(m: Any, edge: int, received: Any) -> float:
     """Sum up a row of E times the entries received from other ranks."""
     total = 0.0
     for place in range(m.edge_starts[edge], m.edge_starts[edge + 1]):
-        total += m.edge_values[place] * received[first + m.edge_columns[place]]
+        total += m.edge_values[place] * received[m.edge_columns[place]]
     return total
 
 
@@ -115,10 +114,10 @@ def smooth(threads: Any, m: Any, schedules: Any, level: int, right: Any, x: Any,
 
 
 @gw.jit
-def restrict(threads: Any, m: Any, links: Any, level: int, right: Any, x: Any, t: Any) -> None:
+def restrict(threads: Any, m: Any, halos: Any, level: int, right: Any, x: Any, t: Any) -> None:
     """Take the residual at the points of the coarser level; t holds U x. Collective over the neighbours."""
     if threads.index == 0:
-        begin(links, level, x[m.first[level] : m.first[level + 1]])
+        solvers.send(halos[level], x[m.first[level] : m.first[level + 1]])
     start, end = threads.share(m.points[level], m.points[level + 1])
     for point in range(start, end):
         row, below = m.fine[point], 0.0
@@ -127,16 +126,16 @@ def restrict(threads: Any, m: Any, links: Any, level: int, right: Any, x: Any, t
         right[m.coarse[point]] = right[row] - t[row] - m.diagonal[row] * x[row] - below
     threads.barrier()
     if threads.index == 0:
-        first = finish(links, level)
+        halos[level].plan.wait()
         for edge in range(m.edge_first[level], m.edge_first[level + 1]):
             coarse = m.edge_coarse[edge]
             if coarse >= 0:
-                right[coarse] -= outside(m, edge, links.received, first)
+                right[coarse] -= outside(m, edge, halos[level].received)
     threads.barrier()
 
 
 @gw.jit
-def prolong(threads: Any, m: Any, links: Any, level: int, right: Any, x: Any, t: Any) -> None:
+def prolong(threads: Any, m: Any, halos: Any, level: int, right: Any, x: Any, t: Any) -> None:
     """Add the coarser level's correction to x, U times it to t, and take E x from the right-hand side. Collective.
 
     The columns of U overlap, so that every second part of the coarse points is done first, then the others.
@@ -146,7 +145,7 @@ def prolong(threads: Any, m: Any, links: Any, level: int, right: Any, x: Any, t:
         x[m.fine[point]] += x[m.coarse[point]]
     threads.barrier()
     if threads.index == 0:
-        begin(links, level, x[m.first[level] : m.first[level + 1]])
+        solvers.send(halos[level], x[m.first[level] : m.first[level + 1]])
     for turn in range(2):
         for part in range(m.parts[level] + turn + 2 * threads.index, m.parts[level + 1] - 1, 2 * threads.size):
             for point in range(m.cuts[part], m.cuts[part + 1]):
@@ -154,16 +153,16 @@ def prolong(threads: Any, m: Any, links: Any, level: int, right: Any, x: Any, t:
                     t[m.below_rows[point, place]] += m.below[point, place] * x[m.coarse[point]]
         threads.barrier()
     if threads.index == 0:
-        first = finish(links, level)
+        halos[level].plan.wait()
         for edge in range(m.edge_first[level], m.edge_first[level + 1]):
             row = m.edge_rows[edge]
             m.edge_saved[edge] = right[row]
-            right[row] -= outside(m, edge, links.received, first)
+            right[row] -= outside(m, edge, halos[level].received)
     threads.barrier()
 
 
 @gw.jit
-def cycle(threads: Any, m: Any, links: Any, schedules: Any, right: Any, x: Any, t: Any) -> None:
+def cycle(threads: Any, m: Any, halos: Any, schedules: Any, right: Any, x: Any, t: Any) -> None:
     """One cycle of multigrid: from `right` of the finest level to x. Collective over the neighbours.
 
     Down and up again are one loop, because the compiler makes a copy of a function for each call.
@@ -172,23 +171,23 @@ def cycle(threads: Any, m: Any, links: Any, schedules: Any, right: Any, x: Any, 
         again = step > COARSEST
         level = 2 * COARSEST - step if again else step
         if again:
-            prolong(threads, m, links, level, right, x, t)
+            prolong(threads, m, halos, level, right, x, t)
         smooth(threads, m, schedules, level, right, x, t, again)
         if again:
             start, end = threads.share(m.edge_first[level], m.edge_first[level + 1])
             for edge in range(start, end):
                 right[m.edge_rows[edge]] = m.edge_saved[edge]
         elif level < COARSEST:
-            restrict(threads, m, links, level, right, x, t)
+            restrict(threads, m, halos, level, right, x, t)
     threads.barrier()
 
 
 @gw.jit
-def multiply(threads: Any, m: Any, links: Any, x: Any, y: Any) -> float:
+def multiply(threads: Any, m: Any, halos: Any, x: Any, y: Any) -> float:
     """Compute y = A x on the finest level; return this thread's part of x.y. Collective over the neighbours."""
     threads.barrier()
     if threads.index == 0:
-        begin(links, 0, x)
+        solvers.send(halos[0], x)
     sums = simd.fill(0.0, WIDTH)
     start, end = threads.share(0, m.first[1] // WIDTH)
     for part in range(start, end):
@@ -201,10 +200,10 @@ def multiply(threads: Any, m: Any, links: Any, x: Any, y: Any) -> float:
     total = sums.sum()
     threads.barrier()
     if threads.index == 0:
-        first = finish(links, 0)
+        halos[0].plan.wait()
         for edge in range(m.edge_first[1]):
             row = m.edge_rows[edge]
-            change = outside(m, edge, links.received, first)
+            change = outside(m, edge, halos[0].received)
             y[row] += change
             total += x[row] * change
     threads.barrier()

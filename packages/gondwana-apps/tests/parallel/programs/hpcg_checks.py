@@ -14,10 +14,9 @@ sys.path.insert(0, str(Path(__file__).parents[5] / "tests"))
 
 from gondwana.teams import world
 from gondwana_apps.hpcg import phases, problem
-from gondwana_apps.hpcg.exchange import update
 from gondwana_apps.hpcg.grid import choose_grid, geometry
 from gondwana_apps.hpcg.parameters import Parameters
-from gondwana_apps.hpcg.reference import Reference
+from gondwana_apps.hpcg.reference import Reference, update
 from gondwana_apps.hpcg.solver import Optimised
 from support import hpcg_oracle
 
@@ -53,7 +52,7 @@ def check_exchanges_in_a_row():
         vector = np.concatenate([own, np.zeros(len(expected))])
         if sleeper == world.rank and turn % 3 == 0:
             time.sleep(0.003)
-        update(SYSTEM.links, int(level), vector)
+        update(SYSTEM.levels[level].halo, vector)
         assert np.array_equal(vector[len(own) :], expected), (turn, level)
 
 

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import gondwana as gw
 from gondwana.errors import GondwanaError, UsageError
-from gondwana_apps.npb.cg import matrix, sums
+from gondwana_apps.npb.cg import sums
 from gondwana_apps.npb.cg.grid import Grid
-from gondwana_apps.npb.cg.makea import BYTES_AN_ELEMENT, make_matrix
-from gondwana_apps.npb.cg.matrix import Matrix
+from gondwana_apps.npb.cg.makea import BYTES_A_NONZERO, BYTES_AN_ELEMENT, make_matrix
 from gondwana_apps.npb.cg.partners import CONJG, NCOMM, RCOMM, Partners, Piece, connect
 from gondwana_apps.npb.cg.problem import PROBLEMS, CGProblem
 from gondwana_apps.npb.cg.solver import UPDATES, solver
@@ -47,7 +46,7 @@ class CG:
     def needs(self, problem: CGProblem, options: argparse.Namespace, ranks: int) -> int:
         """Estimate the bytes of memory in all ranks together. Local."""
         drawn = problem.n * (problem.nonzer + 1) * BYTES_AN_ELEMENT
-        return problem.expected_nonzeros() * matrix.BYTES * 11 // 10 + ranks * drawn
+        return problem.expected_nonzeros() * BYTES_A_NONZERO + ranks * drawn
 
     def describe(self, problem: CGProblem, options: argparse.Namespace, team: gw.Team) -> list[str]:
         """Return the lines of the official output about the set-up. Local."""
@@ -115,8 +114,8 @@ class CG:
         """Return the parts of the timed region, with the default way to add up. Local."""
         return {
             "communication": (sums.vector_with_flags, sums.scalar_with_flags, *sums.ONE_SIDED),
-            "computation": (solver, matrix.multiply, dot, *UPDATES),
-            "declarations": (Matrix, Piece, Partners),
+            "computation": (solver, dot, *UPDATES),
+            "declarations": (Piece, Partners),
         }
 
 

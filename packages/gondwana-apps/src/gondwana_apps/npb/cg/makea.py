@@ -5,7 +5,7 @@ millions of products), so every rank draws all of them and keeps those in its ow
 
 The block is made column by column. The elements of a row then come in the order of their columns, so that nothing is
 sorted, and products for one element come one after the other, so that they are added where the row ends. They come
-with growing i on any process grid: all grids have the same matrix, bit for bit.
+with growing i on any process grid: all grids have the same matrix, bit for bit. At last the rows are put into slices.
 """
 
 from __future__ import annotations
@@ -15,12 +15,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gondwana as gw
-from gondwana_apps.npb.cg.matrix import ABREAST, Block, Matrix, allocate, divide
+from gondwana import solvers
 from gondwana_apps.npb.cg.problem import RCOND, CGProblem
 from gondwana_apps.npb.common.stream import MASK, MULTIPLIER, UNIT, state_after
 
 BYTES_AN_ELEMENT = 16
 """Bytes of an element of the vectors, while the matrix is made."""
+
+BYTES_A_NONZERO = 12 + 10
+"""Bytes of an element of the matrix, which is in two places while it is put into slices."""
+
+Block = tuple[gw.RectDomain, gw.RectDomain]
+"""Rows and columns of a part of the matrix."""
 
 _STEP, _MASK = np.uint64(MULTIPLIER), np.uint64(MASK)
 
@@ -45,7 +51,7 @@ class Vectors(NamedTuple):
     holder: Any
 
 
-def make_matrix(problem: CGProblem, block: Block) -> tuple[Matrix, int]:
+def make_matrix(problem: CGProblem, block: Block) -> tuple[solvers.Slices, int]:
     """Make a block of the matrix. Local.
 
     Args:
@@ -53,17 +59,18 @@ def make_matrix(problem: CGProblem, block: Block) -> tuple[Matrix, int]:
         block: rows and columns.
 
     Returns:
-        The block, and the number of its elements besides zeros that fill it up.
+        The block, whose rows and columns keep their numbers, and the number of its elements.
     """
     vectors = _draw(problem)
     rows, columns = (domain.axes[0] for domain in block)
-    panels, width = divide(len(columns), problem.density)
-    lengths = np.zeros((panels, len(rows)), np.int32)
+    starts = np.zeros(len(rows) + 1, np.int64)
     bounds = (rows.start, rows.stop), (columns.start, columns.stop)
-    _count(vectors, *bounds, width, gw.Array(lengths), _of_rows(block))
-    matrix = allocate(block, width, lengths)
-    _fill(vectors, matrix, _of_rows(block), _of_rows(block), RCOND - problem.shift)
-    return matrix, int(lengths.sum())
+    _count(vectors, *bounds, starts, _of_rows(block))
+    starts = np.cumsum(starts)
+    value, column = np.zeros(starts[-1]), np.empty(starts[-1], np.int32)
+    latest = gw.Array(starts[:-1] - 1, block[0])
+    _fill(vectors, *bounds, gw.Array(value), gw.Array(column), _of_rows(block), latest, RCOND - problem.shift)
+    return solvers.slices_of(starts, column, value, np.array(rows), columns), len(value)
 
 
 def _of_rows(block: Block) -> gw.Array:
@@ -125,39 +132,32 @@ def _invert(place: Any, start: Any, holder: Any) -> None:
 
 
 @gw.jit
-def _count(x: Any, rows: Any, columns: Any, width: int, lengths: Any, last: Any) -> None:
-    """Count the elements in each row of each panel; `last` is the column of the latest one in a row."""
+def _count(x: Any, rows: Any, columns: Any, starts: Any, last: Any) -> None:
+    """Count the elements of each row, one place after it; `last` is the column of the latest one in a row."""
     for c in range(columns[0], columns[1]):
-        panel = (c - columns[0]) // width
         for k in range(x.holder_start[c], x.holder_start[c + 1]):
             i = x.holder[k] // x.size
             for j in range(i * x.size, (i + 1) * x.size):
                 r = x.place[j]
                 if rows[0] <= r < rows[1] and last[r] != c:
                     last[r] = c
-                    lengths[panel, r - rows[0]] += 1
+                    starts[r - rows[0] + 1] += 1
 
 
 @gw.jit
-def _fill(x: Any, a: Any, last: Any, latest: Any, shift: float) -> None:
-    """Let A = sum of w_i x_i x_i^T, and add the shift to its diagonal; `latest` is where `last` lies in the panel."""
-    first, end = a.rows
-    for c in range(a.columns[0], a.columns[1]):
-        panel, column = divmod(c - a.columns[0], a.width)
-        if column == 0:
-            for lane in range(end - first):
-                group = panel * a.groups + lane // ABREAST
-                latest[a.row[panel * a.groups * ABREAST + lane]] = a.start[group] + lane % ABREAST - ABREAST
+def _fill(x: Any, rows: Any, columns: Any, value: Any, column: Any, last: Any, latest: Any, shift: float) -> None:
+    """Let A = sum of w_i x_i x_i^T, and add the shift to its diagonal; `latest` is where `last` lies."""
+    for c in range(columns[0], columns[1]):
         for k in range(x.holder_start[c], x.holder_start[c + 1]):
             i = x.holder[k] // x.size
             factor = x.weight[i] * x.value[x.holder[k]]
             for j in range(i * x.size, (i + 1) * x.size):
                 r = x.place[j]
-                if first <= r < end:
+                if rows[0] <= r < rows[1]:
                     if last[r] != c:
                         last[r] = c
-                        latest[r] += ABREAST
-                        a.column[latest[r]] = column
-                    a.value[latest[r]] += factor * x.value[j]
-        if first <= c < end:
-            a.value[latest[c]] += shift
+                        latest[r] += 1
+                        column[latest[r]] = c
+                    value[latest[r]] += factor * x.value[j]
+        if rows[0] <= c < rows[1]:
+            value[latest[c]] += shift

@@ -41,11 +41,6 @@ class CGProblem:
         """Return the nonzeros, or an estimate: outer products overlap on the diagonal and hardly elsewhere. Local."""
         return self.nonzeros or self.n * ((self.nonzer + 1) ** 2 - self.nonzer)
 
-    @property
-    def density(self) -> float:
-        """Elements of the matrix by places for them, approximately."""
-        return self.expected_nonzeros() / self.n**2
-
     def operations(self) -> float:
         """Return the nominal millions of operations of the timed region, by NPB's formula. Local."""
         row = self.nonzer * (self.nonzer + 1)

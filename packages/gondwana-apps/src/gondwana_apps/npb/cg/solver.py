@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import gondwana as gw
-from gondwana_apps.npb.cg.matrix import multiply
+from gondwana import solvers
 from gondwana_apps.npb.cg.partners import CONJG, NCOMM, RCOMM
 from gondwana_apps.npb.cg.problem import STEPS
 from gondwana_apps.npb.cg.sums import WAYS
@@ -57,7 +57,7 @@ def solver(variant: str) -> Any:
     @gw.jit
     def product(a: Any, p: Any, q: Any, partners: Any) -> None:
         """Let q = A p."""
-        multiply(a, p, partners.w)
+        solvers.multiply_slices(a, p, partners.w)
         start = gw.clock()
         sum_vector(partners, q)
         partners.seconds[RCOMM] += 1e-9 * (gw.clock() - start)
