@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Mapping, Sequence
 
@@ -51,9 +52,7 @@ class MG:
     def needs(self, problem: MGProblem, options: argparse.Namespace, ranks: int) -> int:
         """Estimate the bytes of memory in all ranks together. Local."""
         plan = Plan.of(problem.levels, ranks, options.side)
-        finest = 1.0
-        for parts in plan.grid:
-            finest *= problem.cells + 2 * parts
+        finest = math.prod(problem.cells + 2 * parts for parts in plan.grid)
         return int(8 * finest * (1 + 2 * 8 / 7)) + ranks * 80 * 2**20
 
     def describe(self, problem: MGProblem, options: argparse.Namespace, team: gw.Team) -> list[str]:
@@ -75,9 +74,8 @@ class MG:
         before, start = gw.compilation(), time.perf_counter()
         plan = Plan.of(problem.levels, team.size, options.side)
         pipelines = plan.grid[1:] == (1, 1) and not sections.enabled
-        solver = (pipelined.Pipelined if pipelines else multigrid.Multigrid)(
-            problem, team, plan, options.variant, sections
-        )
+        kind = pipelined.Pipelined if pipelines else multigrid.Multigrid
+        solver = kind(problem, team, plan, options.variant, sections)
         solver.start()
         _solve(solver, 2, lambda _: None)
         solver.start()
