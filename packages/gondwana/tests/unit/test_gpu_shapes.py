@@ -9,8 +9,10 @@ from support import gpu_shapes
 CASES = {case.name: case for case in gpu_shapes.cases()}
 
 
-@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)])
-@pytest.mark.parametrize("name", [name for name in CASES if "float64" in name])
+@pytest.mark.parametrize(
+    ("name", "capability"),
+    [*((name, (9, 0)) for name in CASES if "float64" in name), *(("Gray-Scott, float64", (n, 0)) for n in (8, 10))],
+)
 def test_guesses_need_no_stack_and_fit(name: str, capability: tuple[int, int]) -> None:
     case = CASES[name]
     found = case.built(case.guess, capability)
