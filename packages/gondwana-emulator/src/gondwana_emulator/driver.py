@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import gc
@@ -13,6 +14,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from gondwana.errors import UsageError
+from gondwana.gpu.bindings import assemble
 from gondwana.gpu.interface import CudaError, DeviceFacts, Driver, EntryFacts, Grid
 from gondwana_emulator import boxes, modules
 from gondwana_emulator.memory import CAPACITY, Memory
@@ -314,8 +317,10 @@ class EmulatedDriver(Driver):
     # Kernels
 
     def link(self, ptx: bytes, capability: tuple[int, int]) -> bytes:
-        """Return the PTX, if this machine can execute it."""
+        """Return the PTX, if this machine can execute it and NVIDIA's assembler, where it is installed, takes it."""
         program_in(ptx)
+        with contextlib.suppress(UsageError):
+            assemble(ptx, capability)
         return ptx
 
     @_alone

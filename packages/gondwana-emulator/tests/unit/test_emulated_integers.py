@@ -282,7 +282,8 @@ def test_conversions(source: str, target: str) -> None:
     width = bits_of(target)
     low, high = (-(1 << width - 1), (1 << width - 1) - 1) if target[0] == "s" else (0, (1 << width) - 1)
     check(f"cvt.{target}.{source} %d, %a;", target, (source,), lambda a: a)
-    check(f"cvt.sat.{target}.{source} %d, %a;", target, (source,), lambda a: max(low, min(high, a)))
+    if not (low <= min(samples(source)) and max(samples(source)) <= high):  # else assemblers refuse the modifier
+        check(f"cvt.sat.{target}.{source} %d, %a;", target, (source,), lambda a: max(low, min(high, a)))
 
 
 def test_registers_are_split_and_joined() -> None:

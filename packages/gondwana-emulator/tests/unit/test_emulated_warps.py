@@ -202,8 +202,8 @@ def test_loops_of_different_lengths() -> None:
 
 def test_branches_by_a_table() -> None:
     code = """
-        and.b32 %r0, %x, 3; brx.idx %r0, places;
         places: .branchtargets one, two, three, one;
+        and.b32 %r0, %x, 3; brx.idx %r0, places;
         one: mov.u32 %y, 10; bra.uni end;
         two: mov.u32 %y, 20; bra.uni end;
         three: mov.u32 %y, 30;
@@ -215,7 +215,7 @@ def test_branches_by_a_table() -> None:
 def test_guards_of_every_kind() -> None:
     code = """
         setp.lt.u32 %p, %x, 16; @%p add.u32 %y, %y, 1; @!%p add.u32 %y, %y, 2; @%p bra end; add.u32 %y, %y, 100;
-        setp.ge.u32 %c0, %x, 24; @%c0 bar.sync 1, 8; @%c0 exit;
+        setp.ge.u32 %c0, %x, 24; @%c0 membar.gl; @%c0 exit;
         end:
     """
     np.testing.assert_array_equal(run(code, np.arange(32)), [1] * 16 + [102] * 8 + [0] * 8)

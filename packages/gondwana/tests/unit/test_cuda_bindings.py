@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gondwana.gpu.bindings import CudaDriver, link
+from gondwana.gpu.bindings import CudaDriver, assemble, link
 from gondwana.gpu.interface import CudaError
 from support import jobs, stub_cuda
 
@@ -178,7 +178,7 @@ def test_kernels(run: Call) -> None:
         one = driver()
         module = one.load(b"some code")
         entry = one.entry(module, "sweep")
-        with pytest.raises(CudaError, match=r"^cuModuleGetFunction\(28672\): CUDA_ERROR_NOT_FOUND"):
+        with pytest.raises(CudaError, match=r"^cuModuleGetFunction\(28672, missing\): CUDA_ERROR_NOT_FOUND"):
             one.entry(module, "missing")
         assert one.entry_facts(entry) == EntryFacts(registers=104, local=103, shared=101, threads=100)
         one.allow_shared(entry, 99_000)
@@ -317,6 +317,15 @@ def test_ptx_is_translated_without_a_device() -> None:
     code = link(PTX, (9, 0))
     assert code.startswith(b"\x7fELF")
     assert b"store" in code
+
+
+def test_the_assembler_says_what_a_kernel_needs() -> None:
+    bounded = PTX.replace(b"to) {", b"to)\n.maxntid 64, 4, 1\n{\n    .shared .align 8 .b8 room[1024];")
+    bounded = bounded.replace(b"ret;", b"st.shared.u64 [room], %rd1;\n    ret;")
+    resources = assemble(bounded, (9, 0))[1]["store"]
+    assert (resources.local, resources.shared, resources.threads) == (0, 1024, 256)
+    assert 0 < resources.registers < 20
+    assert assemble(PTX, (9, 0))[1]["store"].threads == 1024
 
 
 def test_ptx_that_does_not_translate_says_why() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +48,15 @@ def test_all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["GPU memory of another rank"].found == "maps (CUDA IPC)"
     assert found["pinned host memory"].found == "shared memory can be registered"
     assert found["MPI and GPU memory"].found.startswith("MPI takes GPU memory")
+
+
+def test_gpus_that_are_hidden_are_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / str(number)).mkdir()
+    monkeypatch.setattr(gpus, "_ALL_GPUS", tmp_path)
+    found = findings(monkeypatch, 0, 0)["GPUs that this process sees"]
+    assert (found.verdict, found.found) == (Verdict.WARN, "2 of 4 of this machine")
+    assert "srun --gpu-bind=none" in found.remedy
 
 
 def test_what_does_not_work_is_a_warning_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:

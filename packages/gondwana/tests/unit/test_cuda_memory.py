@@ -6,6 +6,7 @@ import gc
 import mmap
 import os
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,46 @@ def test_memory_is_freed_when_the_device_is_through(recorder: ObedientDriver, on
     assert reclaim.reclaim()
     assert ("free", address) in recorder.take()
     assert reclaim.waiting() == 0
+
+
+def test_nothing_is_freed_while_launches_are_captured(recorder: ObedientDriver, one: Device) -> None:
+    """An event that is recorded on a capturing stream is part of the graph, and never reached."""
+    kind = CudaKind(0)
+    address = kind.allocate(64)
+    reach_all(recorder)
+    recorder.take()
+    one.capturing = True
+    kind.free(address)
+    assert not reclaim.reclaim()
+    assert recorder.take() == []
+    one.capturing = False
+    assert reclaim.reclaim()
+    assert ("free", address) in recorder.take()
+
+
+def test_what_could_not_be_freed_is_kept(recorder: ObedientDriver, one: Device) -> None:
+    kind = CudaKind(0)
+    for address in [kind.allocate(64) for _ in range(3)]:
+        kind.free(address)
+    reach_all(recorder)
+    recorder.refused.add("free")
+    with pytest.raises(CudaError, match="free"):
+        reclaim.reclaim()
+    assert reclaim.waiting() == 3
+    recorder.refused.clear()
+    assert reclaim.reclaim()
+    assert reclaim.waiting() == 0
+
+
+def test_memory_that_other_ranks_attach_has_blocks_of_its_own(
+    recorder: ObedientDriver, one: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_kind, "world", SimpleNamespace(node=SimpleNamespace(size=2)))
+    recorder.room = 4 << 20
+    CudaKind(0).allocate(100)
+    asked, filled, *_ = recorder.take()
+    assert asked == ("allocate", 2 << 20)
+    assert filled[3] == 100
 
 
 def test_short_memory_waits_for_what_is_given_back(recorder: ObedientDriver, one: Device) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.gpu.device import Device, device
+from gondwana.gpu.interface import CudaError
 from gondwana.kernels import trials
 from gondwana.kernels.cuda import tuner
 from gondwana.kernels.cuda.shapes import Shape
@@ -51,7 +52,7 @@ def test_a_trial_takes_the_fastest_shape_and_keeps_the_result(monkeypatch: pytes
 
     monkeypatch.setattr(tuner, "LEAST", 1)
     monkeypatch.setattr(tuner, "measured", pretend)
-    monkeypatch.setattr(tuner, "_SINGLE", (({"lanes": 1}, {"lanes": 2}), ({"held": False},)))
+    monkeypatch.setattr(tuner, "SINGLE", (({"lanes": 1}, {"lanes": 2}), ({"held": False},)))
     monkeypatch.setattr(Device, "emulated", False)
     target, source, inner = _arrays()
     relax(inner, target, source)
@@ -68,6 +69,27 @@ def test_a_trial_takes_the_fastest_shape_and_keeps_the_result(monkeypatch: pytes
     trials._known.clear()
     relax(inner, target, source)
     assert len(tried) == 3, "a second process finds the record"
+
+
+def test_shapes_that_a_device_cannot_run_are_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tried = []
+
+    def pretend(device: Any, launch: Any) -> float:
+        tried.append(1)
+        if len(tried) > 1:
+            raise CudaError("cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+        return 1.0
+
+    monkeypatch.setattr(tuner, "LEAST", 1)
+    monkeypatch.setattr(tuner, "measured", pretend)
+    monkeypatch.setattr(tuner, "SINGLE", (({"lanes": 2},), ({"held": False},)))
+    monkeypatch.setattr(Device, "emulated", False)
+    target, source, inner = _arrays()
+    relax(inner, target, source)
+    assert len(tried) == 3
+    (record,) = tmp_path.glob("*.json")
+    assert '"lanes": 1' in record.read_text()
+    assert float(target.to_numpy().sum()) > 0.0
 
 
 def test_kernels_that_read_what_they_write_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +150,14 @@ def test_guesses_fit_their_boxes(extents: tuple[int, ...]) -> None:
 
 
 def test_candidates_are_possible() -> None:
-    found = list(tuner._candidates(Shape(x=32, y=16), tuner._PAIR[0], (100, 9, 40), pair=True))
-    assert all(tuner._fits(shape, (100, 9, 40)) for shape in found)
-    assert list(tuner._candidates(Shape(x=32, y=1), tuner._SINGLE[0], (100, 100), pair=False)) == []
+    found = list(tuner.candidates(Shape(x=32, y=16), tuner.PAIR[0], (100, 9, 40), 16))
+    assert found
+    assert all(shape.x <= 42 and shape.y <= 11 for shape in found)
+    assert list(tuner.candidates(Shape(x=32, y=1), tuner.SINGLE[0], (100, 100))) == []
+
+
+def test_planes_of_intermediates_fit_shared_memory() -> None:
+    box = (1000, 1000, 1000)
+    wide = Shape(x=64, y=8, lanes=1)
+    assert [shape.lanes for shape in tuner.candidates(wide, tuner.PAIR[1], box, 16)] == [2]
+    assert list(tuner.candidates(wide, tuner.PAIR[1], box, 32)) == []

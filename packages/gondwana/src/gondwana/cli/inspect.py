@@ -56,6 +56,9 @@ def inspect(
     llvm: Annotated[bool, typer.Option("--llvm", help="Print LLVM's intermediate representation, optimised.")] = False,
     asm: Annotated[bool, typer.Option("--asm", help="Print the assembly of this processor.")] = False,
     ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX of a GPU; none needs to be there.")] = False,
+    sass: Annotated[
+        bool, typer.Option("--sass", help="Print the machine code of a GPU; none needs to be there.")
+    ] = False,
     capability: Annotated[
         str | None, typer.Option(metavar="X.Y", help="Compile for GPUs of this compute capability, such as 9.0.")
     ] = None,
@@ -72,23 +75,26 @@ def inspect(
 
     if order not in ("C", "F"):
         raise UsageError(f"--order {order}: legal are C (the last axis is contiguous) and F (the first one)")
-    wanted = _capability(capability, ptx=ptx)
+    wanted = _capability(capability, gpu=ptx or sass)
     if wanted is not None and (llvm or asm):
-        raise UsageError("--llvm and --asm show code for the host: leave out --ptx and --capability")
+        raise UsageError("--llvm and --asm show code for the host: leave out --ptx, --sass and --capability")
     if programs.is_program(target):
         function, given = _of_application(target, arguments or [])
     else:
         module, function = _found(target)
         given = arguments_of(function, module, arguments or [], order)
     code = gw.inspect(function, *given, capability=wanted)
-    texts = [text for text, chosen in ((code.llvm, llvm), (code.asm, asm), (code.ptx, ptx)) if chosen]
+    if sass and not code.sass:
+        raise UsageError("--sass needs NVIDIA's disassembler: pip install nvidia-cuda-nvdisasm")
+    shown = (code.llvm, llvm), (code.asm, asm), (code.ptx, ptx), (code.sass, sass)
+    texts = [text for text, chosen in shown if chosen]
     typer.echo("\n".join(texts) if texts else str(code))
 
 
-def _capability(text: str | None, *, ptx: bool) -> tuple[int, int] | None:
+def _capability(text: str | None, *, gpu: bool) -> tuple[int, int] | None:
     """The compute capability to compile for, None for the host."""
     if text is None:
-        return _of_first_gpu() or HOPPER if ptx else None
+        return _of_first_gpu() or HOPPER if gpu else None
     found = re.fullmatch(r"(?:sm_)?(\d{1,2})\.?(\d)", text, re.ASCII)
     if found is None:
         raise UsageError(f"--capability {text}: legal is a compute capability such as 9.0")

@@ -7,6 +7,7 @@ while they run.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 import threading
@@ -25,6 +26,11 @@ _LOST = re.compile(
     "INVALID_ADDRESS_SPACE|INVALID_PC|LAUNCH_FAILED|LAUNCH_TIMEOUT|MISALIGNED_ADDRESS"
 )
 """Errors of an earlier kernel than the call that reports them; all later calls report them again."""
+
+_COMPILED = re.compile(
+    r"entry function '(.+?)'.*?(\d+) bytes stack frame.*?Used (\d+) registers(.*?)$", re.DOTALL | re.MULTILINE
+)
+"""What the assembler says of a kernel: its name, bytes of its stack, registers, and further resources."""
 
 _MAY_FAIL = frozenset(("cuMemHostRegister", "cuIpcGetMemHandle", "cuIpcOpenMemHandle"))
 """Calls with a fallback: for those, a lack of memory is like any other reason to use it."""
@@ -271,7 +277,10 @@ class CudaDriver(Driver):
 
     def entry(self, module: int, name: str) -> int:
         """Return a kernel of a module by its name."""
-        return int(self._ask(self._api.cuModuleGetFunction, module, name.encode()))
+        status, found = self._api.cuModuleGetFunction(module, name.encode())
+        if status:
+            self._fail("cuModuleGetFunction", status, module, name)
+        return int(found)
 
     def entry_facts(self, entry: int) -> EntryFacts:
         """Return the resources of a kernel."""
@@ -337,7 +346,7 @@ class CudaDriver(Driver):
         return found[1] if len(found) > 1 else None
 
     def _fail(self, call: str, status: Any, *given: Any) -> NoReturn:
-        asked = ", ".join(str(value) for value in given if isinstance(value, int))
+        asked = ", ".join(str(value) for value in given if isinstance(value, int | str))
         text = f"{call}({asked}): {_explain(self._api, status)}"
         if status == self._api.CUresult.CUDA_ERROR_OUT_OF_MEMORY and call not in _MAY_FAIL:
             raise MemoryError(text)
@@ -377,11 +386,19 @@ class _Pack:
 
 
 def link(ptx: bytes, capability: tuple[int, int]) -> bytes:
+    """Translate PTX to machine code: see `assemble`. Local."""
+    return assemble(ptx, capability)[0]
+
+
+def assemble(ptx: bytes, capability: tuple[int, int]) -> tuple[bytes, dict[str, EntryFacts]]:
     """Translate PTX to machine code by nvJitLink. Local; needs neither a driver nor a device.
 
     Args:
         ptx: the PTX text.
         capability: compute capability of the device, such as (9, 0).
+
+    Returns:
+        The machine code, and the resources of each kernel by its name.
 
     Raises:
         CudaError: the text does not translate; the message is the assembler's.
@@ -390,7 +407,7 @@ def link(ptx: bytes, capability: tuple[int, int]) -> bytes:
     try:
         from cuda.bindings import nvjitlink
 
-        linker = nvjitlink.create(1, [f"-arch=sm_{capability[0]}{capability[1]}"])
+        linker = nvjitlink.create(2, [f"-arch=sm_{capability[0]}{capability[1]}", "-Xptxas=-v"])
     except (ImportError, RuntimeError) as error:  # the latter from the loader
         raise UsageError(f"kernels for GPUs need nvJitLink ({error}): pip install 'gondwana[cuda]'") from None
     except nvjitlink.nvJitLinkError as error:
@@ -400,13 +417,26 @@ def link(ptx: bytes, capability: tuple[int, int]) -> bytes:
         nvjitlink.complete(linker)
         code = bytearray(nvjitlink.get_linked_cubin_size(linker))
         nvjitlink.get_linked_cubin(linker, code)
-        return bytes(code)
+        log = bytearray(nvjitlink.get_info_log_size(linker))
+        nvjitlink.get_info_log(linker, log)
+        return bytes(code), _resources(_text(bytes(log)), ptx.decode())
     except nvjitlink.nvJitLinkError as error:
         log = bytearray(nvjitlink.get_error_log_size(linker))
         nvjitlink.get_error_log(linker, log)
         raise CudaError(f"PTX does not translate: {error}: {_text(bytes(log)).strip()}") from None
     finally:
         nvjitlink.destroy(linker)
+
+
+def _resources(log: str, ptx: str) -> dict[str, EntryFacts]:
+    """The resources of kernels by the assembler's log, which has no number of threads: the text sets it."""
+    found = {}
+    for name, stack, registers, rest in _COMPILED.findall(log):
+        threads = re.search(rf"\.entry {re.escape(name)}\(.*?\.maxntid ([0-9, ]+)", ptx, re.DOTALL)
+        most = math.prod(map(int, threads[1].split(","))) if threads else 1024
+        shared = re.search(r"(\d+) bytes smem", rest)
+        found[name] = EntryFacts(int(registers), int(stack), int(shared[1]) if shared else 0, most)
+    return found
 
 
 def _explain(api: Any, status: Any) -> str:

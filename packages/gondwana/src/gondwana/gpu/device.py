@@ -70,6 +70,7 @@ class Device:
         facts: properties of the device.
         compute: the stream of all kernels.
         transfers: the stream of copies; not ordered with `compute` unless `after_kernels` does it.
+        capturing: whether launches on `compute` are captured instead of run: an event recorded there is never reached.
     """
 
     def __init__(self, number: int, driver: Driver) -> None:
@@ -84,6 +85,7 @@ class Device:
         self.compute: Final = driver.new_stream()
         self.transfers: Final = driver.new_stream()
         self._kernels = driver.new_event()
+        self.capturing = False
         self._free_events: list[int] = []
 
     def activate(self) -> None:

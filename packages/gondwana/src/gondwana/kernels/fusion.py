@@ -23,7 +23,7 @@ from gondwana.kernels.backends import Loaded, Table, extents
 from gondwana.kernels.cpu import launch as cpu
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.foreach_kernels import Foreach
-from gondwana.kernels.intermediate import Intermediate, numbered
+from gondwana.kernels.intermediate import Intermediate, bytes_kept, numbered
 from gondwana.kernels.reductions import Number, Reduce
 from gondwana.kernels.variant import Order, Variant, box_table, box_value
 from gondwana.runtime.tracing import traced
@@ -263,7 +263,7 @@ def _on_device(
     rows, boxes_in, _ = box_table(domain, order)
     box = rows, boxes_in, domain.size
     key = (*map(fingerprint, functions), str(count), repr(variant))
-    best = tuner.tuned(loaded, version, key, box, loops, data, pair=True)
+    best = tuner.tuned(loaded, version, key, box, loops, data, bytes_kept(specs))
     return best, best.table(*box)
 
 

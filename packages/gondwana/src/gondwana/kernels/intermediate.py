@@ -87,6 +87,11 @@ def intermediates(specs: tuple[Spec, ...]) -> dict[int, tuple[str, int]]:
     return found
 
 
+def bytes_kept(specs: tuple[Spec, ...]) -> int:
+    """Return the bytes of all intermediates among specs at a point. Local."""
+    return sum(np.dtype(dtype).itemsize for dtype, _ in intermediates(specs).values())
+
+
 def as_arrays(specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
     """Return specs with an array in place of each intermediate: the arguments of the kernel in its own sweep. Local."""
     return tuple(_as_array(spec) for spec in specs)

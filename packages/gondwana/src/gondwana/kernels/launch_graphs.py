@@ -9,8 +9,6 @@ from gondwana.errors import UsageError
 from gondwana.gpu.device import Device, opened
 from gondwana.gpu.interface import CudaError
 
-_capturing = False
-
 
 class Captured:
     """Captured launches: calling the object launches them again. Local; asynchronous on a device.
@@ -65,18 +63,17 @@ def capture(function: Callable[[], object]) -> Captured:
         >>> twice(), twice(), a[0]
         (None, None, 4.0)
     """
-    global _capturing
     devices = opened()
     if not devices:
         return Captured(function, None, 0)
     if len(devices) > 1:
         raise UsageError(f"capture: this rank uses {len(devices)} devices; launches of one can be captured")
-    if _capturing:
-        raise UsageError("capture: this rank is capturing already")
     one = devices[0]
+    if one.capturing:
+        raise UsageError("capture: this rank is capturing already")
     one.activate()
     one.driver.begin_capture(one.compute)
-    _capturing = True
+    one.capturing = True
     try:
         function()
     except CudaError as error:
@@ -89,13 +86,13 @@ def capture(function: Callable[[], object]) -> Captured:
         _abandon(one)
         raise
     finally:
-        _capturing = False
+        one.capturing = False
     return Captured(function, one, one.driver.end_capture(one.compute))
 
 
 def is_capturing() -> bool:
     """Return whether launches are being captured instead of run. Local."""
-    return _capturing
+    return any(one.capturing for one in opened())
 
 
 def _abandon(one: Device) -> None:

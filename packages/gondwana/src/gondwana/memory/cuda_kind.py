@@ -21,8 +21,12 @@ from gondwana.memory.ipc import Offer, OnDevice, Shared
 from gondwana.memory.kinds import Bytes, DeviceKind
 from gondwana.memory.reclaim import later, reclaim
 from gondwana.runtime import interruptions, progress
+from gondwana.teams import world
 
 _claiming = threading.Lock()
+
+_BLOCK = 2 << 20
+"""Bytes of a block of the driver, which other ranks attach whole: memory for them has blocks of its own."""
 
 _POLLS = 10
 """Failed polls before a wait turns to other work: most copies take less time than one round of that."""
@@ -96,7 +100,7 @@ class CudaKind(DeviceKind):
             UsageError: this rank has no such device.
         """
         one = self.device
-        address = allocate(one, nbytes)
+        address = allocate(one, -(-nbytes // _BLOCK) * _BLOCK if world.node.size > 1 else nbytes)
         _allocations[address] = _Allocation(one, address)
         if nbytes:
             one.driver.fill(address, 0, nbytes, one.transfers)
@@ -155,6 +159,8 @@ class _Allocation:
     def free(self) -> bool:
         """Free the memory if no device uses it any more; return whether it was freed."""
         one = self._device
+        if one.capturing:
+            return False
         if self._last_use is None:
             self._last_use = [one.record(one.compute), one.record(one.transfers)]
         if not all(event.reached() for event in self._last_use) or (

@@ -91,7 +91,15 @@ class Shared:
             return Attached(near, near.driver.attach(self.handle), lock)
         except (CudaError, MemoryError) as error:
             os.close(lock)
-            self._refused(str(error))
+            hidden = (
+                ""
+                if near.facts.uuid == self.uuid
+                else (
+                    "; this rank does not see that GPU: let all ranks of a node see all of its GPUs, as "
+                    "srun --gpu-bind=none does"
+                )
+            )
+            self._refused(f"{error}{hidden}")
             return None
 
     def _locked(self) -> int:

@@ -30,10 +30,17 @@ def reclaim() -> bool:
         Whether anything was freed.
     """
     polled = list(_waiting)
-    del _waiting[: len(polled)]
-    left = [free for free in polled if not free()]
-    _waiting.extend(left)
-    return len(left) < len(polled)
+    count = len(polled)
+    del _waiting[:count]
+    left: list[Callable[[], bool]] = []
+    try:
+        while polled:
+            if not polled[-1]():
+                left.append(polled[-1])
+            polled.pop()
+    finally:
+        _waiting.extend(polled + left)  # an error leaves the thing that it was about to free, and those after it
+    return len(left) < count
 
 
 def waiting() -> int:

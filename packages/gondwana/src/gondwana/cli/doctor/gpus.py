@@ -9,12 +9,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from gondwana.cli import launch
 from gondwana.cli.doctor.findings import Finding, Verdict, judged
 from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu.driver import driver
 from gondwana.gpu.interface import CudaError, Driver
+
+_ALL_GPUS = Path("/proc/driver/nvidia/gpus")
+"""Where NVIDIA's kernel module lists the GPUs of the machine, whatever this process sees."""
 
 _ERROR = re.compile(r"^(?:\[rank [^]]*\] )?((?:[\w.]+Error|gondwana: error): .*)$", re.MULTILINE)
 """The last line of a traceback, or of a message of ours."""
@@ -56,6 +60,15 @@ def _devices(one: Driver) -> Iterator[Finding]:
         memory = f"{facts.memory / 2**30:.1f} GiB"
         parts = (facts.name, f"capability {capability}", memory, facts.uuid, f"at {facts.bus}")
         yield Finding(subject, Verdict.OK, ", ".join(parts))
+    there = len(list(_ALL_GPUS.glob("*")))
+    if there > count:
+        yield Finding(
+            "GPUs that this process sees",
+            Verdict.WARN,
+            f"{count} of {there} of this machine",
+            "ranks that see different ones copy between them through host memory: let all ranks of a node see all "
+            "(srun --gpu-bind=none, no CUDA_VISIBLE_DEVICES)",
+        )
     turns = ", ".join(f"rank {rank}: GPU {rank % count}" for rank in range(count + 1))
     yield Finding("GPUs of ranks", Verdict.OK, f"{turns} and so on, by their place on the node")
 

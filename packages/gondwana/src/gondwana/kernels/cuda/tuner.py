@@ -6,14 +6,17 @@ results that does not change. The best shape is kept on disk, for the device and
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from gondwana.errors import UsageError
+from gondwana.gpu.interface import CudaError
 from gondwana.kernels.cuda.launch import Loaded, toolchain
 from gondwana.kernels.cuda.shapes import Shape
+from gondwana.kernels.intermediate import bytes_kept
 from gondwana.kernels.launch_graphs import is_capturing
 from gondwana.kernels.trials import measured, recorded
 from gondwana.kernels.variant import Variant
@@ -24,9 +27,12 @@ VARIABLE = "GONDWANA_TUNE"
 LEAST = 1 << 20
 """Points of the smallest domain that is worth a trial."""
 
+MOST_SHARED = 48 << 10
+"""Bytes of static shared memory that the assembler allows a block."""
+
 Choices = Sequence[dict[str, Any]]
 
-_SINGLE: tuple[Choices, ...] = (
+SINGLE: tuple[Choices, ...] = (
     ({"x": 64, "y": 4}, {"x": 32, "y": 4}, {"x": 64, "y": 8}, {"x": 128, "y": 2}, {"x": 32, "y": 16}),
     ({"lanes": 1}, {"lanes": 2}, {"lanes": 4}),
     ({"steps": 16}, {"steps": 32}, {"steps": 64}, {"steps": 128}),
@@ -34,8 +40,8 @@ _SINGLE: tuple[Choices, ...] = (
     ({"resident": 2}, {"resident": 3}, {"resident": 4}),
     ({"streamed": True},),
 )
-_PAIR: tuple[Choices, ...] = (
-    ({"x": 32, "y": 16}, {"x": 64, "y": 8}, {"x": 64, "y": 16}, {"x": 32, "y": 32}, {"x": 32, "y": 8}),
+PAIR: tuple[Choices, ...] = (
+    ({"x": 32, "y": 16}, {"x": 64, "y": 8}, {"x": 16, "y": 16}, {"x": 32, "y": 8}, {"x": 16, "y": 32}),
     ({"lanes": 1}, {"lanes": 2}),
     ({"resident": 1}, {"resident": 2}, {"resident": 3}),
     ({"steps": 32}, {"steps": 64}, {"steps": 128}, {"steps": 256}),
@@ -60,8 +66,9 @@ def pair_shape_for(variant: Variant, extents: tuple[int, ...]) -> Shape:
     Raises:
         UsageError: no tile fits the box.
     """
+    kept = bytes_kept(variant.specs)
     for x, y in ((32, 16), (16, 16), (16, 8), (8, 8), (8, 4), (4, 4)):
-        if _fits(Shape(x=x, y=y), extents):
+        if _fits(Shape(x=x, y=y), extents, kept):
             return Shape(x=x, y=y, steps=64)
     raise UsageError(f"fused kernels need a box of at least 2 x 2 points across the slowest axis, not {extents[1:]}")
 
@@ -73,8 +80,7 @@ def tuned(
     box: tuple[bytes, int, int],
     extents: tuple[int, ...],
     data: bytes,
-    *,
-    pair: bool = False,
+    kept: int | None = None,
 ) -> Loaded:
     """Return the version of a kernel that is fastest on its device: from a record, or by a trial now. Local; blocks.
 
@@ -85,22 +91,29 @@ def tuned(
         box: the table of boxes, their number and points (see `Loaded.table`).
         extents: extents of the domain, in the order of loops.
         data: the arguments.
-        pair: whether the kernel is a fused pair.
+        kept: bytes of the intermediates of a fused pair at a point; None: the kernel is no pair.
     """
     device = loaded.device
     if not _worth_a_trial(loaded, box[2]):
         return loaded
 
+    stack = device.driver.entry_facts(loaded.entry).local
+
     def seconds(shape: Shape) -> float:
-        one = version(shape)
-        table = one.table(*box)
-        return measured(device, lambda: one.run(table, data, "", 0))
+        try:
+            one = version(shape)
+            if device.driver.entry_facts(one.entry).local > stack:  # values that found no register
+                return math.inf
+            table = one.table(*box)
+            return measured(device, lambda: one.run(table, data, "", 0))
+        except CudaError:  # too large for this device; where the device is lost, the launch that follows says so
+            return math.inf
 
     def search() -> dict[str, Any]:
-        return asdict(_best(loaded.shape, _PAIR if pair else _SINGLE, extents, seconds, pair=pair))
+        return asdict(_best(loaded.shape, SINGLE if kept is None else PAIR, extents, seconds, kept))
 
     size = tuple(extent.bit_length() for extent in extents)
-    found = recorded((device.facts.name, toolchain(), *key, repr(size), str(pair)), search)
+    found = recorded((device.facts.name, toolchain(), *key, repr(size), str(kept is not None)), search)
     return version(Shape(**found))
 
 
@@ -117,28 +130,29 @@ def _best(
     axes: Sequence[Choices],
     extents: tuple[int, ...],
     seconds: Callable[[Shape], float],
-    *,
-    pair: bool,
+    kept: int | None,
 ) -> Shape:
     """Search along one property of shapes after the other."""
     best, least = start, seconds(start)
     for choices in axes:
-        for shape in _candidates(best, choices, extents, pair=pair):
+        for shape in candidates(best, choices, extents, kept):
             taken = seconds(shape)
             if taken < least:
                 best, least = shape, taken
     return best
 
 
-def _candidates(best: Shape, choices: Choices, extents: tuple[int, ...], *, pair: bool) -> Iterator[Shape]:
-    """The possible shapes that differ from the best so far by one of the choices."""
+def candidates(best: Shape, choices: Choices, extents: tuple[int, ...], kept: int | None = None) -> Iterator[Shape]:
+    """Yield the possible shapes that differ from one by one of the choices. Pure; `extents`, `kept` as of `tuned`."""
     for choice in choices:
         shape = replace(best, **choice)
         whole = shape.threads * max(1, shape.resident) <= 2048 and (len(extents) > 2 or shape.y == 1)
-        if shape != best and whole and (not pair or _fits(shape, extents)):
+        if shape != best and whole and (kept is None or _fits(shape, extents, kept)):
             yield shape
 
 
-def _fits(shape: Shape, extents: tuple[int, ...]) -> bool:
-    """Whether the tiles of a fused pair fit a box and its border."""
-    return extents[-1] >= shape.x * shape.lanes - 2 and extents[-2] >= shape.y - 2
+def _fits(shape: Shape, extents: tuple[int, ...], kept: int) -> bool:
+    """Whether the tiles of a fused pair fit a box and its border, and two planes of them shared memory."""
+    columns = shape.x * shape.lanes
+    small = 2 * columns * shape.y * kept <= MOST_SHARED
+    return small and extents[-1] >= columns - 2 and extents[-2] >= shape.y - 2

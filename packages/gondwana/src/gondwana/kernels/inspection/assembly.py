@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import tempfile
 from typing import NamedTuple
 
 from gondwana.kernels.inspection.loops import Loop, innermost
@@ -10,6 +12,9 @@ from gondwana.kernels.inspection.loops import Loop, innermost
 _LABEL = re.compile(r"^(\.?L[\w.$]+):")
 _JUMP = re.compile(r"^\s+(?:j\w+|b(?:\.\w+)?|cbn?z\s+\w+,|tbn?z\s+\w+,\s*#\d+,)\s+(\.?L[\w.$]+)")
 _VECTOR = re.compile(r"%([xyz]mm)(\d+)|\b([vz])(\d+)\.\d*[bhsd]\b")
+_SASS_JUMP = re.compile(r"\bBRA\b.*`\((\.L_x_\d+)\)")
+_SASS_STORE = re.compile(r"\bSTG((?:\.\w+)*)\s")
+_SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?!NOP)\S")
 _STACK = re.compile(r"\(%rsp\b|\[sp\b")
 
 _PTX_LABEL = re.compile(r"^(\$\w+):$", re.MULTILINE)
@@ -73,13 +78,43 @@ def ptx_registers(text: str) -> dict[str, int]:
     return {kind: int(count) for kind, count in _DECLARED.findall(text)}
 
 
-def _innermost(lines: list[str]) -> list[list[str]]:
+def disassembled(machine_code: bytes) -> str:
+    """Return the machine code of a GPU as text, "" where NVIDIA's disassembler is not installed. Local; runs it."""
+    from cuda.pathfinder import find_nvidia_binary_utility
+
+    program = find_nvidia_binary_utility("nvdisasm")
+    if program is None:
+        return ""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(machine_code)
+        file.flush()
+        return subprocess.run([program, "-c", file.name], capture_output=True, text=True, check=True).stdout
+
+
+def sass_loop(text: str) -> tuple[int, int]:
+    """Return the instructions of the loop that stores most, and the bytes that it stores; 0 and 0 without any. Local.
+
+    Args:
+        text: machine code of a GPU, disassembled.
+    """
+    found = [(_stored(body), body) for body in _innermost(text.splitlines(), _SASS_JUMP)]
+    stored, body = max(found, key=lambda one: one[0], default=(0, []))
+    return (sum(map(bool, map(_SASS_INSTRUCTION.match, body))), stored) if stored else (0, 0)
+
+
+def _stored(body: list[str]) -> int:
+    sizes = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
+    stores = [found[1].split(".") for line in body if (found := _SASS_STORE.search(line))]
+    return sum(next((sizes[word] for word in words if word in sizes), 4) for words in stores)
+
+
+def _innermost(lines: list[str], jump: re.Pattern[str] = _JUMP) -> list[list[str]]:
     """The lines from a label to a jump back to it, with no other such pair between."""
     labels = {found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))}
     pairs = [
         (labels[found[1]], number)
         for number, line in enumerate(lines)
-        if (found := _JUMP.match(line)) and labels.get(found[1], number) < number
+        if (found := jump.search(line)) and labels.get(found[1], number) < number
     ]
     inner = [
         (first, last)

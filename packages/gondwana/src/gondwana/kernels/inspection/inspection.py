@@ -14,7 +14,8 @@ from gondwana.compiler.types.footprint import Footprint
 from gondwana.compiler.types.records import named_dtype
 from gondwana.domains import IndexSet
 from gondwana.errors import KernelError, UsageError
-from gondwana.gpu.device import device, device_count
+from gondwana.gpu.bindings import assemble
+from gondwana.gpu.device import device
 from gondwana.gpu.interface import EntryFacts
 from gondwana.kernels.arguments import overlapping
 from gondwana.kernels.backends import extents
@@ -56,7 +57,9 @@ class Inspection:
         traffic: bytes of a point; None for a function of `gw.jit`, or if accesses depend on data.
         registers: registers of the loop on the host; None on a GPU, and without a loop.
         declared: registers that the PTX names, by type; empty for the host.
-        resources: resources of a thread, as the driver reports them; None for the host, and without such a GPU.
+        sass: machine code of the GPU as text; "" for the host, and without the wheel of nvdisasm.
+        instructions: instructions of the loop in that text at a point; 0 if they are unknown.
+        resources: resources of a thread, as the GPU's assembler reports them; None for the host.
     """
 
     name: str
@@ -68,6 +71,8 @@ class Inspection:
     traffic: Traffic | None = None
     registers: Registers | None = None
     declared: Mapping[str, int] = field(default_factory=dict)
+    sass: str = ""
+    instructions: float = 0.0
     resources: EntryFacts | None = None
 
     def __str__(self) -> str:
@@ -175,31 +180,26 @@ def _on_gpu(kernel: Kernel, variant: Variant, domain: IndexSet, capability: Capa
     written = sum(footprint.written for footprint in footprints.values())
     if loop is not None and written and loop.stores % written == 0:
         loop = replace(loop, points=loop.stores // written)  # each point stores into each array that is written
+    traffic = _traffic(variant, footprints)
+    machine_code, resources = assemble(code.code, capability)
+    sass = assembly.disassembled(machine_code)
     return Inspection(
         kernel.py_func.__qualname__,
         "sm_{}{}".format(*capability),
         ptx=text,
         loop=loop,
-        traffic=_traffic(variant, footprints),
+        traffic=traffic,
         declared=assembly.ptx_registers(text),
-        resources=_resources(code.code, code.symbol, capability),
+        sass=sass,
+        instructions=_a_point(assembly.sass_loop(sass), traffic),
+        resources=resources[code.symbol],
     )
 
 
-def _resources(code: bytes, symbol: str, capability: Capability) -> EntryFacts | None:
-    """The resources that the driver of the first GPU reports for a kernel, if the GPU has this capability."""
-    try:
-        found = device(0) if device_count() else None
-    except UsageError:  # CUDA cannot be used here
-        return None
-    if found is None or found.facts.capability != capability:
-        return None
-    found.activate()
-    module = found.driver.load(found.driver.link(code, capability))
-    try:
-        return found.driver.entry_facts(found.driver.entry(module, symbol))
-    finally:
-        found.driver.unload(module)
+def _a_point(loop: tuple[int, int], traffic: Traffic | None) -> float:
+    """The instructions of a loop at a point, 0 if they are unknown."""
+    instructions, stored = loop
+    return instructions * traffic.written / stored if traffic is not None and stored else 0.0
 
 
 def _traffic(variant: Variant, footprints: dict[int, Footprint]) -> Traffic | None:
@@ -269,3 +269,5 @@ def _registers_lines(code: Inspection) -> Iterator[str]:
             f"  of a thread: {of_thread.registers} registers, {of_thread.local} bytes of local memory; of a block: "
             f"{of_thread.shared} bytes of shared memory"
         )
+    if code.instructions:
+        yield f"  instructions of the loop: {code.instructions:.4g} a point"

@@ -1,0 +1,33 @@
+"""What NVIDIA's assembler makes of the kernels that GPUs run most, in the shapes that trials begin with."""
+
+from __future__ import annotations
+
+import pytest
+
+from support import gpu_shapes
+
+CASES = {case.name: case for case in gpu_shapes.cases()}
+
+
+@pytest.mark.parametrize(
+    ("name", "capability"),
+    [*((name, (9, 0)) for name in CASES if "float64" in name), *(("Gray-Scott, float64", (n, 0)) for n in (8, 10))],
+)
+def test_guesses_need_no_stack_and_fit(name: str, capability: tuple[int, int]) -> None:
+    case = CASES[name]
+    found = case.built(case.guess, capability)
+    assert found.local == 0
+    assert found.shared <= 48 << 10
+    assert found.blocks >= 1
+    assert 0 < found.registers <= 255
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", CASES)
+def test_shapes_of_trials_are_assembled(name: str) -> None:
+    """Those that put values on the stack are tried by nobody: see `tuner.tuned`."""
+    case = CASES[name]
+    for shape in case.shapes(every=False):
+        found = case.built(shape, (9, 0))
+        assert found.shared <= 48 << 10, shape
+        assert found.blocks >= 1, shape

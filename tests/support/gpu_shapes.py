@@ -1,0 +1,171 @@
+"""The resources of kernels in every shape that a trial on a GPU may take, from the assembler: no GPU is needed.
+
+Usage: PYTHONPATH=tests python tests/support/gpu_shapes.py [--capability 9.0] [--all] [--json FILE]. It prints a line
+for each kernel and shape: registers, blocks and threads of a multiprocessor, bytes on the stack and in shared memory,
+and instructions at a point. Without --all only the guess and the shapes one choice away from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import gondwana as gw
+from gondwana.compiler.types.arguments import describe
+from gondwana.gpu.bindings import assemble
+from gondwana.kernels.arguments import kernel_arrays
+from gondwana.kernels.cuda import tuner
+from gondwana.kernels.cuda.build import build, build_pair
+from gondwana.kernels.cuda.shapes import Shape
+from gondwana.kernels.inspection import assembly
+from gondwana.kernels.intermediate import bytes_kept, numbered
+from gondwana.kernels.variant import Variant
+from gondwana_apps.grayscott.kernels import Noise, Rates, react_and_diffuse
+from gondwana_bench.stencil import sweep7, sweep27
+
+BOX = gw.RectDomain((0, 0, 0), (256, 256, 256))
+REGISTERS = 1 << 16
+"""Registers of a multiprocessor, which gives them to warps in portions of 256."""
+THREADS = 2048
+SHARED = 228 << 10
+RATES = Rates(0.02, 0.048, 0.2, 0.1, 1.0)
+NOISE = Noise(0.1, 7, 1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel, or the two of a fused pair, for some arguments.
+
+    Attributes:
+        name: name in the table.
+        functions: the kernel, or both.
+        variant: arguments, as the library sees them.
+        count: number of the arguments of the first kernel of a pair; 0: there is one kernel.
+        written: bytes that a point writes.
+    """
+
+    name: str
+    functions: tuple[FunctionType, ...]
+    variant: Variant
+    count: int
+    written: int
+
+    @property
+    def kept(self) -> int | None:
+        """Bytes of the intermediates at a point; None without a pair."""
+        return bytes_kept(self.variant.specs) if self.count else None
+
+    @property
+    def guess(self) -> Shape:
+        """The shape without a trial."""
+        choose = tuner.pair_shape_for if self.count else tuner.shape_for
+        return choose(self.variant, BOX.shape)
+
+    def shapes(self, *, every: bool) -> Iterator[Shape]:
+        """The guess and the shapes near it, or all that a trial may reach."""
+        axes = tuner.PAIR if self.count else tuner.SINGLE
+        yield self.guess
+        if not every:
+            for choices in axes:
+                yield from tuner.candidates(self.guess, choices, BOX.shape, self.kept)
+            return
+        for choice in itertools.product(*([{}, *choices] for choices in axes if "steps" not in choices[0])):
+            merged = {name: value for part in choice for name, value in part.items()}
+            yield from tuner.candidates(self.guess, [merged], BOX.shape, self.kept)
+
+    def built(self, shape: Shape, capability: tuple[int, int]) -> Result:
+        """Compile and assemble the kernel."""
+        if self.count:
+            first, second = self.functions
+            code = build_pair((first, second), self.count, self.variant, shape, capability)
+        else:
+            code = build(self.functions[0], self.variant, shape, capability)
+        image, resources = assemble(code.code, capability)
+        found = resources[code.symbol]
+        a_thread = -(-found.registers // 8) * 8
+        blocks = min(REGISTERS // (a_thread * shape.threads), THREADS // shape.threads, SHARED // (found.shared + 1024))
+        instructions, stored = assembly.sass_loop(assembly.disassembled(image))
+        cost = instructions * self.written / stored if stored else 0.0
+        return Result(self.name, shape, found.registers, blocks, found.local, found.shared, round(cost, 1))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the assembler made of a kernel in a shape.
+
+    Attributes:
+        kernel: name of the case.
+        shape: shape of the launches.
+        registers: registers of a thread.
+        blocks: blocks that a multiprocessor holds at once.
+        local: bytes of a thread on its stack.
+        shared: bytes of a block in shared memory.
+        instructions: instructions of the main loop at a point; 0 if they are unknown.
+    """
+
+    kernel: str
+    shape: Shape
+    registers: int
+    blocks: int
+    local: int
+    shared: int
+    instructions: float
+
+
+def cases() -> Iterator[Case]:
+    """The kernels of the applications and of the benchmark that GPUs run most."""
+    for dtype in ("float64", "float32"):
+        u = gw.Array.zeros(BOX, dtype)
+        size = u.dtype.itemsize
+        for name, kernel, args, written in (
+            ("Gray-Scott", react_and_diffuse, (u, u, u, u, RATES, None), 2),
+            ("Gray-Scott with noise", react_and_diffuse, (u, u, u, u, RATES, NOISE), 2),
+            ("7 points", sweep7, (u, u, 0.5, 0.1), 1),
+            ("27 points", sweep27, (u, u, 0.5, 0.1, 0.1, 0.1), 1),
+        ):
+            variant, _, _ = kernel.variant_of(BOX, args, {})
+            variant = replace(variant, reassociate=False, flush=kernel.flushes)
+            yield Case(f"{name}, {dtype}", (kernel.py_func,), variant, 0, written * size)
+        between = gw.Intermediate(dtype), gw.Intermediate(dtype)
+        both = (*between, u, u, RATES, None), (u, u, *between, RATES, None)
+        specs = numbered(tuple(describe(value)[0] for value in (*both[0], *both[1])), {})
+        alike = tuple(0 for _ in kernel_arrays((*both[0], *both[1])))
+        variant = Variant(specs, 3, "C", True, alike, True, None, react_and_diffuse.contract, flush=True)
+        functions = (react_and_diffuse.py_func,) * 2
+        yield Case(f"two Gray-Scott steps, {dtype}", functions, variant, len(both[0]), 2 * size)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--capability", default="9.0")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    major, minor = map(int, options.capability.split("."))
+    found: list[dict[str, Any]] = []
+    for case in cases():
+        if options.only not in case.name:
+            continue
+        for shape in case.shapes(every=options.all):
+            one = case.built(shape, (major, minor))
+            found.append(asdict(one))
+            words = f"{shape.x}x{shape.y} lanes {shape.lanes} held {shape.held:d} ahead {shape.ahead} "
+            words += f"resident {shape.resident} streamed {shape.streamed:d}"
+            print(
+                f"{one.kernel:28} {words:56} {one.registers:4} registers {one.blocks} blocks {one.local:5} B stack "
+                f"{one.shared:6} B shared {one.instructions:6} a point",
+                flush=True,
+            )
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
