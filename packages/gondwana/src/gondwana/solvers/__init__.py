@@ -7,3 +7,4 @@ from gondwana.solvers.krylov import (
     cg as cg,
     gmres as gmres,
 )
+from gondwana.solvers.multigrid import Multigrid as Multigrid
