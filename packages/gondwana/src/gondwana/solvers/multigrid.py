@@ -1,7 +1,7 @@
 """Geometric multigrid for operators on cells: V-cycles that smooth on a sequence of ever coarser levels.
 
-Trottenberg, Oosterlee and Schueller, Multigrid (2001), chapters 2, 4 and 5; the over-relaxation of red-black sweeps as in
-Yavneh, SIAM J. Sci. Comput. 17 (1996) 180.
+Trottenberg, Oosterlee and Schueller, Multigrid (2001), chapters 2, 4 and 5; over-relaxed red-black sweeps: Yavneh, SIAM
+J. Sci. Comput. 17 (1996) 180; Chebyshev's polynomial: Saad, Iterative Methods for Sparse Linear Systems, 12.3.2.
 """
 
 from __future__ import annotations
@@ -18,14 +18,11 @@ from gondwana.arrays.create import zeros_like
 from gondwana.arrays.divided import slices_of
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.arrays.layout import Layout
-from gondwana.arrays.walls.conditions import Dirichlet, Neumann, Reflect, named
-from gondwana.compiler.function import jit
-from gondwana.domains import RectDomain, X, Y, Z
+from gondwana.arrays.walls.conditions import Dirichlet, Neumann, Reflect
+from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
-from gondwana.kernels.foreach_kernels import foreach
-from gondwana.solvers import vectors
 from gondwana.solvers.krylov import Callback, Solution, System
-from gondwana.solvers.multigrid_kernels import Stencil, stencil, transfer
+from gondwana.solvers.multigrid_kernels import laplacian, stencils, transfers
 from gondwana.teams import Team
 
 _DIRECT = 64
@@ -34,12 +31,13 @@ _SHARED = 4096
 """Fewest cells of a level that is divided over ranks: smaller ones are solved by each rank for itself."""
 _ANISOTROPY = 1.5
 """Axes whose cells are longer than the shortest ones by this factor are not coarsened yet."""
-_RELAXATION = 1.2
+_RELAXATION = 1.3
 """Factor of the corrections of red-black sweeps."""
-_SPECTRUM = 0.25, 2.0
-"""The eigenvalues of the operator, scaled by its diagonal, that Chebyshev's smoothing damps: none is larger than 2 where
+_CENTRE, _RADIUS = 1.125, 0.875
+"""Of the eigenvalues of the operator, scaled by its diagonal, that the polynomial damps: 2 is the largest one if
 no row has a diagonal smaller than the sum of the absolute values of its other elements."""
 _HOMOGENEOUS = Dirichlet(0), Neumann(0), Reflect(1), Reflect(-1)
+_NUMBER = int | float | np.number
 
 Smoother = Literal["red-black", "chebyshev"]
 
@@ -47,9 +45,9 @@ Smoother = Literal["red-black", "chebyshev"]
 class Multigrid:
     """A geometric multigrid solver of A x = b. Collective over the team of `like`, as are its methods; blocks.
 
-    The operator is minus the Laplacian plus `shift`, or any other that takes a cell and its nearest neighbours along the
-    axes. On coarser levels it is the same function, with longer cells. The boundary conditions are those of the array:
-    `gw.Dirichlet(0)`, `gw.Neumann(0)`, `gw.Reflect` or periodic, for all faces. Any number of cells works: n cells
+    The operator is minus the Laplacian plus `shift`, or any other that takes a cell and its nearest neighbours along
+    the axes. On coarser levels it is the same function, with longer cells. The boundary conditions are those of the
+    array: `gw.Dirichlet(0)`, `gw.Neumann(0)`, `gw.Reflect` or periodic, for all faces. Any number of cells works: n
     become (n + 1) // 2 of equal length. Axes along which cells are longer are coarsened later. Levels of few cells are
     solved by all ranks, each for itself.
 
@@ -60,7 +58,7 @@ class Multigrid:
 
     Args:
         like: array like b: real floats, 1 to 3 axes, one ghost or more, whose conditions are homogeneous.
-        operator: function for `gw.jit`, called as `operator(p, x, h, *coefficients)`, that returns the cell p of A x
+        operator: function of `gw.jit`, called as `operator(p, x, h, *coefficients)`, that returns the cell p of A x
             from x at p and its nearest neighbours along the axes; h[a] is the length of a cell along axis a. Default:
             minus the Laplacian plus `shift`.
         h: length of a cell, one or one for each axis.
@@ -83,25 +81,18 @@ class Multigrid:
     """
 
     def __init__(
-        self,
-        like: GlobalArray,
-        operator: Callable[..., Any] | None = None,
-        *,
-        h: float | Sequence[float] = 1.0,
-        shift: float = 0.0,
-        coefficients: Sequence[Any] = (),
-        smoother: Smoother = "red-black",
-    ) -> None:
+        self, like: GlobalArray, operator: Callable[..., Any] | None = None, *, h: float | Sequence[float] = 1.0,
+        shift: float = 0.0, coefficients: Sequence[Any] = (), smoother: Smoother = "red-black",
+    ) -> None:  # fmt: skip
         lengths = _check(like, operator, h, shift, coefficients, smoother)
-        if operator is None:
-            operator, coefficients = _LAPLACIANS[like.ndim], (float(shift),)
-        kernels = stencil(operator if hasattr(operator, "py_func") else jit(operator), like.ndim)
-        factor = _RELAXATION if smoother == "red-black" else 1.0
         self._like, self._smooth = like, self._relax if smoother == "red-black" else self._polynomial
-        level = _Level(like, lengths, tuple(coefficients), kernels)
+        alone = like.team if like.team.size == 1 else like.team.split(like.team.rank)
+        is_constant = smoother == "red-black" and operator is None
+        of = lengths, *((float(shift),) if operator is None else coefficients)
+        level = _Level(like, operator or laplacian, of, alone, is_constant=is_constant)
         self._levels = [level]
         while level.like.size > _DIRECT:
-            level.invert(factor)
+            level.factors = level.inverse(_RELAXATION if smoother == "red-black" else 1.0)
             level = level.coarser()
             self._levels.append(level)
         matrix = level.matrix()
@@ -109,15 +100,9 @@ class Multigrid:
         self._is_singular = bool(np.abs(matrix.sum(1)).max() <= 1e-6 * np.abs(matrix).max())
 
     def solve(
-        self,
-        b: GlobalArray,
-        x: GlobalArray | None = None,
-        *,
-        rtol: float = 1e-5,
-        atol: float = 0.0,
-        maxiter: int | None = 100,
-        callback: Callback | None = None,
-    ) -> Solution:
+        self, b: GlobalArray, x: GlobalArray | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
+        maxiter: int | None = 100, callback: Callback | None = None,
+    ) -> Solution:  # fmt: skip
         """Solve A x = b by V-cycles. Collective over team; blocks. Arguments, result and errors as for `solvers.cg`."""
         self._check_like(b, x)
         right = self._centred(b)
@@ -127,14 +112,14 @@ class Multigrid:
             self._cycle(0, system.x, right, symmetric=False)
             self._levels[0].residual(r, right, system.x)
             system.iterated(system.products.norm(r))
-        return system.solution()._replace(x=self._centred(system.x, in_place=True))
+        return system.solution()._replace(x=self._centred(system.x, system.x))
 
     def __call__(self, r: GlobalArray, z: GlobalArray) -> None:
         """Set z to the result of a symmetric V-cycle for A z = r from z = 0: an approximation. Collective; blocks."""
         self._check_like(r, z)
         z.fill(0.0)
         self._cycle(0, z, self._centred(r), symmetric=True)
-        self._centred(z, in_place=True)
+        self._centred(z, z)
 
     def apply(self, x: GlobalArray, y: GlobalArray) -> None:
         """Set y to A x, an operator for other solvers. Collective over team; blocks."""
@@ -147,7 +132,7 @@ class Multigrid:
         if number == len(self._levels) - 1:
             return _put(x, (self._inverse @ b.to_numpy().ravel()).reshape(b.shape))
         coarse = self._levels[number + 1]
-        if coarse.like.shape == level.like.shape:  # gathered by each rank
+        if coarse.like.shape == level.like.shape:  # of all cells on each rank
             _put(coarse.b, b.to_numpy())
             _put(coarse.x, x.to_numpy())
             self._cycle(number + 1, coarse.x, coarse.b, symmetric=symmetric)
@@ -163,38 +148,35 @@ class Multigrid:
     def _relax(self, level: _Level, x: GlobalArray, b: GlobalArray, colours: tuple[int, int]) -> None:
         """Solve the equations of the cells of one colour after those of the other, and go further by a factor.
 
-        A ghost at a wall depends on the cell beside it only, which no cell of the other colour reads: it may wait.
+        A ghost at a wall depends on the cell beside it only, and no other one reads it: it may wait.
         """
         for number, colour in enumerate(colours):
             if number == 0 or level.is_coupled:
                 x.exchange().wait()
-            level.kernels.relax(level.halves, x, b, level.inverse, level.ends, colour, level.h, level.coefficients)
+            level.relax(x, b, colour)
 
     def _polynomial(self, level: _Level, x: GlobalArray, b: GlobalArray, colours: tuple[int, int]) -> None:
-        """Damp the errors of a part of the spectrum by Chebyshev's polynomial of the second degree (Saad, 12.3.2)."""
-        centre, radius = sum(_SPECTRUM) / 2.0, (_SPECTRUM[1] - _SPECTRUM[0]) / 2.0
-        old = new = radius / centre
-        for number, _ in enumerate(colours):
+        """Multiply the error by Chebyshev's polynomial of the operator, scaled by its diagonal."""
+        last, step, old = 0.0, 1.0 / _CENTRE, _RADIUS / _CENTRE
+        for _ in colours:
             level.residual(level.r, b, x)
-            if number == 0:
-                _advance(x.owned, x, level.d, level.r, level.inverse, 0.0, 1.0 / centre)
-            else:
-                new = 1.0 / (2.0 * centre / radius - old)
-                _advance(x.owned, x, level.d, level.r, level.inverse, new * old, 2.0 * new / radius)
-            old = new
+            level.d[...] = last * level.d + step * level.factors * level.r
+            x += level.d
+            new = 1.0 / (2.0 * _CENTRE / _RADIUS - old)
+            last, step, old = new * old, 2.0 * new / _RADIUS, new
 
-    def _centred(self, x: GlobalArray, *, in_place: bool = False) -> GlobalArray:
+    def _centred(self, x: GlobalArray, into: GlobalArray | None = None) -> GlobalArray:
         """Return x without its mean, if A of a constant is zero."""
         if not self._is_singular:
             return x
-        result = x if in_place else self._levels[0].b
-        _subtract(x.owned, result, x, float(x.sum()) / x.size)
+        result = self._levels[0].b if into is None else into
+        result[...] = x - float(x.sum()) / x.size
         return result
 
     def _check_like(self, *arrays: GlobalArray | None) -> None:
-        for array in arrays:
-            if array is not None and not (isinstance(array, GlobalArray) and _kind(array) == _kind(self._like)):
-                raise UsageError(f"{array!r}: give an array like that of the solver, as gw.zeros_like makes it")
+        for one in arrays:
+            if one is not None and not (isinstance(one, GlobalArray) and _kind(one) == _kind(self._like)):
+                raise UsageError(f"{one!r}: give an array like that of the solver, as gw.zeros_like makes it")
 
 
 class _Level:
@@ -202,96 +184,96 @@ class _Level:
 
     Args:
         like: array like those of the level.
-        h: length of a cell along each axis.
-        coefficients: further arguments of the operator.
-        kernels: kernels of the operator.
+        operator: the operator.
+        of: its arguments after the array; the first one has the lengths of a cell along the axes.
+        alone: team of this rank.
+        is_constant: whether its coefficients are the same everywhere, so that few factors suffice.
 
     Attributes:
         like: one of the arguments.
-        h: one of the arguments.
-        coefficients: one of the arguments.
-        kernels: one of the arguments.
-        halves: cells that this rank owns, the pairs of neighbours along the last axis taken for one.
-        ends: first and end coordinate of its cells along the last axis, None if they are whole pairs.
         is_coupled: whether ghosts depend on cells of the other colour.
+        x: the unknowns, in memory that is not there until it is used, as the next two.
+        b: the right-hand side.
+        d: the last step of Chebyshev's iteration.
+        r: the residual, with the ghosts that restriction needs.
+        factors: what `inverse` has returned.
         volume: volume of a fine cell relative to a coarse one.
     """
 
-    def __init__(self, like: GlobalArray, h: tuple[float, ...], coefficients: tuple[Any, ...], kernels: Stencil) -> None:
-        self.like, self.h, self.coefficients, self.kernels = like, h, coefficients, kernels
-        for one in coefficients:
+    factors: GlobalArray
+
+    def __init__(
+        self, like: GlobalArray, operator: Any, of: tuple[Any, ...], alone: Team, *, is_constant: bool
+    ) -> None:
+        self.like, self._operator, self._of, self._alone, self._is_constant = like, operator, of, alone, is_constant
+        n, layout = np.array(like.shape), like.layout
+        for one in of:
             if isinstance(one, GlobalArray):
                 one.exchange().wait()
-        low, high = like.owned.lo, like.owned.hi
-        self.halves = RectDomain((*low[:-1], low[-1] // 2), (*high[:-1], (high[-1] + 1) // 2))
-        self.ends = (low[-1], high[-1]) if low[-1] % 2 or high[-1] % 2 else None
         self.is_coupled = like.team.size > 1 or any(like.periodic)
-        shortest = min((x for x, n in zip(h, like.shape, strict=True) if n > 1), default=0.0)
-        self._sizes = tuple(
-            (n + 1) // 2 if x < _ANISOTROPY * shortest else n for x, n in zip(h, like.shape, strict=True)
+        self.x, self.b, self.d = (zeros_like(like) for _ in range(3))
+        ghost = np.where(np.array(layout.grid) > 1, np.minimum(n, 2), 1)
+        self.r = _on(like, dataclasses.replace(layout, ghost=tuple(ghost.tolist())))
+        long = np.array(of[0]) >= _ANISOTROPY * min(
+            (x for x, cells in zip(of[0], n, strict=True) if cells > 1), default=0
         )
-        pad = (0,) * (3 - like.ndim)
-        self._first, self._cells = (*pad, *like.domain.lo), (*pad, *like.shape)
-        each = [(new, old) for new, old in zip(self._sizes, like.shape, strict=True)]
-        self._ratios = tuple(np.float64(new / old) for new, old in [(1, 1)] * len(pad) + each)
+        self._sizes, pad = tuple(np.where(long, n, (n + 1) // 2).tolist()), (1,) * (3 - like.ndim)
+        self._first, self._cells = (0,) * len(pad) + tuple(layout.domain.lo), pad + like.shape
+        self._ratios = (*map(np.float64, pad), *(self._sizes / n))
         self.volume = float(np.prod(self._ratios))
-        self._transfer = transfer(like.ndim, tuple(ratio == 0.5 for ratio in self._ratios))
-
-    @functools.cached_property
-    def x(self) -> GlobalArray:
-        """The unknowns."""
-        return zeros_like(self.like)
-
-    @functools.cached_property
-    def b(self) -> GlobalArray:
-        """The right-hand side."""
-        return zeros_like(self.like)
-
-    @functools.cached_property
-    def r(self) -> GlobalArray:
-        """The residual, with the ghosts that restriction needs."""
-        layout = self.like.layout
-        ghost = tuple(min(2, n) if cut > 1 else 1 for n, cut in zip(self.like.shape, layout.grid, strict=True))
-        return _on(self.like, dataclasses.replace(layout, ghost=ghost))
-
-    @functools.cached_property
-    def d(self) -> GlobalArray:
-        """The last step of Chebyshev's iteration."""
-        return zeros_like(self.like)
-
-    @functools.cached_property
-    def inverse(self) -> GlobalArray:
-        """The inverse of the diagonal of A, times a factor."""
-        return zeros_like(self.like)
+        low, high = like.owned.lo, like.owned.hi
+        self._pairs = RectDomain((*low[:-1], low[-1] // 2), (*high[:-1], (high[-1] + 1) // 2))
+        self._ends = (low[-1], high[-1]) if low[-1] % 2 or high[-1] % 2 else None
+        halved = tuple(bool(ratio == 0.5) for ratio in self._ratios)
+        self._in_pairs = halved[2] and self._ends is None and self._first[2] % 2 == 0
+        self._restrict, self._prolong = transfers(like.ndim, halved, self._in_pairs)
+        self._stencils = stencils(operator, like.ndim, is_constant)
 
     def apply(self, y: GlobalArray, x: GlobalArray) -> None:
         """Set y to A x."""
         x.exchange().wait()
-        self.kernels.apply(y.owned, y, x, self.h, self.coefficients)
+        self._stencils[0](y.owned, y, x, self._of)
 
     def residual(self, r: GlobalArray, b: GlobalArray, x: GlobalArray) -> None:
         """Set r to b - A x."""
         x.exchange().wait()
-        self.kernels.residual(r.owned, r, b, x, self.h, self.coefficients)
+        self._stencils[1](r.owned, r, b, x, self._of)
+
+    def relax(self, x: GlobalArray, b: GlobalArray, colour: int) -> None:
+        """Add to the cells of a colour their residuals times the factors."""
+        self._stencils[2](self._pairs, x, b, self.factors, self._ends, colour, self._first, self._cells, self._of)
 
     def restrict(self, coarse: GlobalArray, fine: GlobalArray, scale: float) -> None:
         """Set the coarse array to the transpose of the prolongation of the fine one, times a scale."""
         fine.exchange(corners=True).wait()
-        self._transfer.restrict(coarse.owned, coarse, fine, self._ratios, self._first, scale)
+        self._restrict(coarse.owned, coarse, fine, self._first, self._ratios, scale)
 
     def prolong(self, fine: GlobalArray, coarse: GlobalArray) -> None:
         """Add the prolongation of the coarse array to the fine one."""
         coarse.exchange(corners=True).wait()
-        self._transfer.prolong(fine.owned, fine, coarse, self._ratios, self._first)
+        self._prolong(self._pairs if self._in_pairs else fine.owned, fine, coarse, self._first, self._ratios)
 
-    def invert(self, factor: float) -> None:
-        """Set `inverse`. Cells of one of three colours show their diagonal: they are no neighbours of each other."""
-        for colour in range(3):
-            self._transfer.paint(self.r.owned, self.r, colour, self._first, self._cells)
-            self.r.exchange().wait()
-            self.kernels.invert(
-                self.r.owned, self.inverse, self.r, factor, colour, self._first, self._cells, self.h, self.coefficients
-            )
+    def inverse(self, factor: float) -> GlobalArray:
+        """Return the inverse of the diagonal, times a factor; constant coefficients: of a box with the same walls.
+
+        Cells of one of two colours show their diagonal, since they are no neighbours but around a periodic axis.
+        """
+        layout, faces = self.like.layout, self.like.faces
+        if self._is_constant:
+            shape = *(min(n, 3) for n in self.like.shape[:-1]), self.like.shape[-1]
+            layout = Layout.divide(shape, 1, ghost=1, periodic=layout.periodic, order=layout.order)
+            box = GlobalArray(layout, self.like.dtype, self._alone, self.like.kind, faces)
+            return _Level(box, self._operator, self._of, self._alone, is_constant=False).inverse(factor)
+        closed = tuple(n == 1 and around for n, around in zip(self.like.shape, layout.periodic, strict=True))
+        own, total, of = self.like.owned, zeros_like(self.like), dataclasses.replace(layout, periodic=closed)
+        for parity in (0, 1):
+            colour = _on(self.like, of)
+            cells: Any = (sum(np.ix_(*own.axes)) + parity) % 2
+            colour.block(colour.team.rank).copy_from(Array(cells.astype(colour.dtype), own))
+            self.apply(self.x, colour)
+            total += colour * self.x
+        total[...] = factor / total
+        return total
 
     def matrix(self) -> np.ndarray[Any, Any]:
         """Return A."""
@@ -304,25 +286,24 @@ class _Level:
 
     def coarser(self) -> _Level:
         """Return the next level: of fewer cells, or, where it is too small to be divided, of all cells on each rank."""
-        layout = self._coarse_layout()
-        if self.like.team.size > 1 and (layout is None or self.like.size < _SHARED):
-            alone = self.like.team.split(self.like.team.rank)
-            return self._made(lambda one: _gathered(one, alone), self.like, self.h)
-        h = tuple(x * n / new for x, n, new in zip(self.h, self.like.shape, self._sizes, strict=True))
-        return self._made(lambda one: self._averaged(one, layout), _on(self.like, layout), h)
-
-    def _made(self, change: Callable[[GlobalArray], GlobalArray], like: GlobalArray, h: tuple[float, ...]) -> _Level:
-        coefficients = tuple(change(one) if isinstance(one, GlobalArray) else one for one in self.coefficients)
-        return _Level(like if like is not self.like else change(like), h, coefficients, self.kernels)
+        layout, like, lengths = self._coarse_layout(), self.like, self._of[0]
+        if like.team.size > 1 and (layout is None or like.size < _SHARED):
+            made = functools.partial(_gathered, alone=self._alone)
+            like = made(like)
+        else:
+            lengths = tuple((np.array(lengths) * like.shape / self._sizes).tolist())
+            like, made = _on(like, layout), functools.partial(self._averaged, layout=layout)
+        of = lengths, *(made(one) if isinstance(one, GlobalArray) else one for one in self._of[1:])
+        return _Level(like, self._operator, of, self._alone, is_constant=self._is_constant)
 
     def _averaged(self, array: GlobalArray, layout: Layout) -> GlobalArray:
         """Return the weighted means of the cells of an array on the next level."""
         fine, sums, weights = _on(array, self.r.layout), _on(array, layout), _on(array, layout)
-        vectors.copy(fine.owned, fine, array)
+        fine[...] = array
         self.restrict(sums, fine, 1.0)
-        vectors.set_to(fine.owned, fine, 1.0)
+        fine.fill(1.0)
         self.restrict(weights, fine, 1.0)
-        vectors.divide(sums.owned, sums, weights)
+        sums /= weights
         return sums
 
     def _coarse_layout(self) -> Layout | None:
@@ -330,16 +311,15 @@ class _Level:
 
         A coarse cell belongs to the owner of its centre, so that prolongation needs one ghost, and restriction two.
         """
-        fine, cuts = self.like.layout, []
-        for axis, (n, new) in enumerate(zip(fine.domain.shape, self._sizes, strict=True)):
-            ends = np.cumsum([0, *fine.widths(axis)])
+        cuts = []
+        for axis, (n, new) in enumerate(zip(self.like.shape, self._sizes, strict=True)):
+            ends = np.cumsum([0, *self.like.layout.widths(axis)])
             coarse = np.diff(np.searchsorted((2 * np.arange(new) + 1) * n // (2 * new), ends))
             if np.any(np.diff(ends)[coarse == 0]):
                 return None
             cuts.append(tuple(coarse.tolist()))
-        return dataclasses.replace(
-            fine, domain=RectDomain.from_shape(self._sizes), ghost=(1,) * len(cuts), cuts=tuple(cuts)
-        )
+        domain = RectDomain.from_shape(self._sizes)
+        return dataclasses.replace(self.like.layout, domain=domain, ghost=(1,) * len(cuts), cuts=tuple(cuts))
 
 
 def _on(array: GlobalArray, layout: Layout) -> GlobalArray:
@@ -361,55 +341,22 @@ def _put(array: GlobalArray, cells: np.ndarray[Any, Any]) -> None:
     array.block(array.team.rank).copy_from(Array(own, array.owned))
 
 
-@foreach
-def _advance(p: Any, x: Any, d: Any, r: Any, inverse: Any, last: Any, step: Any) -> None:
-    d[p] = last * d[p] + step * inverse[p] * r[p]
-    x[p] += d[p]
-
-
-@foreach
-def _subtract(p: Any, y: Any, x: Any, mean: Any) -> None:
-    y[p] = x[p] - mean
-
-
-@jit
-def _along(x: Any, p: Any, step: Any, h: Any) -> Any:
-    """Return minus the second derivative along an axis."""
-    return (2.0 * x[p] - x[p - step] - x[p + step]) * (1.0 / (h * h))
-
-
-_LAPLACIANS = {
-    1: jit(lambda p, x, h, shift: shift * x[p] + _along(x, p, X, h[0])),
-    2: jit(lambda p, x, h, shift: shift * x[p] + _along(x, p, X, h[0]) + _along(x, p, Y, h[1])),
-    3: jit(
-        lambda p, x, h, shift: (
-            shift * x[p] + _along(x, p, X, h[0]) + _along(x, p, Y, h[1]) + _along(x, p, Z, h[2])
-        )
-    ),
-}
-
-
 def _kind(array: GlobalArray) -> tuple[object, ...]:
     """What arrays like each other have in common."""
     return array.layout, array.dtype, array.team, array.faces
 
 
-def _check(
-    like: Any, operator: Any, h: Any, shift: Any, coefficients: Any, smoother: object
-) -> tuple[float, ...]:
+def _check(like: Any, operator: Any, h: Any, shift: Any, coefficients: Any, smoother: Any) -> tuple[float, ...]:
     """Refuse what has no levels; return the length of a cell along each axis."""
     _check_array("like", like)
     if like.ndim > 3:
         raise UsageError(f"like has {like.ndim} axes: multigrid takes 1 to 3")
-    if operator is not None and not callable(operator):
-        raise UsageError(f"operator={operator!r}: give a function for gw.jit, operator(p, x, h, *coefficients)")
-    try:
-        lengths = tuple(float(x) for x in (h if isinstance(h, Sequence) else (h,) * like.ndim))
-    except (TypeError, ValueError):
-        lengths = ()
-    if len(lengths) != like.ndim or not all(0.0 < x < np.inf for x in lengths):
+    if operator is not None and not hasattr(operator, "py_func"):
+        raise UsageError(f"operator={operator!r}: give a function of gw.jit, operator(p, x, h, *coefficients)")
+    lengths = tuple(h) if isinstance(h, Sequence) else (h,) * like.ndim
+    if len(lengths) != like.ndim or not all(isinstance(x, _NUMBER) and 0.0 < x < np.inf for x in lengths):
         raise UsageError(f"h={h!r}: give the length of a cell, or one for each of the {like.ndim} axes")
-    if not isinstance(shift, int | float | np.number) or not 0.0 <= shift < np.inf or (shift and operator):
+    if not isinstance(shift, _NUMBER) or not 0.0 <= shift < np.inf or (shift and operator):
         raise UsageError(f"shift={shift!r}: give a number, 0 or more, and only without an operator")
     if not isinstance(coefficients, Sequence) or (coefficients and operator is None):
         raise UsageError(f"coefficients={coefficients!r}: give a sequence of arguments of an operator")
@@ -420,16 +367,14 @@ def _check(
                 raise UsageError(f"the coefficient {one!r} has another division than {like!r}")
     if smoother not in get_args(Smoother):
         raise UsageError(f"smoother={smoother!r}: legal are {' and '.join(map(repr, get_args(Smoother)))}")
-    return lengths
+    return tuple(map(float, lengths))
 
 
 def _check_array(name: str, array: Any) -> None:
     if not isinstance(array, GlobalArray) or array.dtype.kind != "f":
         raise UsageError(f"{name} is {array!r}: give a global array of real floats")
-    walls = [
-        condition for faces, closed in zip(array.faces, array.periodic, strict=True) if not closed for condition in faces
-    ]
-    if min(array.ghost) < 1 or not all(condition in _HOMOGENEOUS for condition in walls):
+    walls = [one for pair, closed in zip(array.faces, array.periodic, strict=True) if not closed for one in pair]
+    if min(array.ghost) < 1 or not all(one in _HOMOGENEOUS for one in walls):
         raise UsageError(
             f"{name} has ghost={array.ghost} and boundary={array.boundary}: give one ghost or more, and for each face "
             "gw.Dirichlet(0), gw.Neumann(0), gw.Reflect(), or gw.periodic"

@@ -10,108 +10,90 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from gondwana.compiler.function import jit
 from gondwana.domains import Point, X, Y, Z
 from gondwana.kernels.foreach_kernels import Foreach, foreach
 
 
-class Stencil(NamedTuple):
-    """The kernels that use the operator.
-
-    Attributes:
-        apply: sets y to A x.
-        residual: sets r to b - A x.
-        relax: solves the equations of the cells of one colour for their values, times the factor in `inverse`.
-        invert: sets the elements of `inverse` in the cells of one of the colours of `paint`.
-    """
-
-    apply: Foreach
-    residual: Foreach
-    relax: Foreach
-    invert: Foreach
-
-
 @functools.cache
-def stencil(operator: Any, ndim: int) -> Stencil:
-    """Return the kernels for an operator, a function `(p, x, h, *coefficients)` for `gw.jit`. Local."""
-    triple, point, colour_of = _TRIPLES[ndim], _POINTS[ndim], _colour
+def stencils(operator: Any, ndim: int, constant: bool) -> tuple[Foreach, ...]:
+    """Return the kernels that apply an operator, compute the residual, and relax the cells of a colour. Local.
 
-    def apply(p: Any, y: Any, x: Any, h: Any, coefficients: Any) -> None:
-        y[p] = operator(p, x, h, *coefficients)
+    Args:
+        operator: function `(p, x, h, *coefficients)` for `gw.jit`.
+        ndim: number of axes.
+        constant: whether the factors of the residual are those of a box of three cells along all axes but the last one:
+            the first, the last, and one for all others.
+    """
+    triple, point = _TRIPLES[ndim], _POINTS[ndim]
 
-    def residual(p: Any, r: Any, b: Any, x: Any, h: Any, coefficients: Any) -> None:
-        r[p] = b[p] - operator(p, x, h, *coefficients)
+    def apply(p: Any, y: Any, x: Any, of: Any) -> None:
+        y[p] = operator(p, x, *of)
 
-    def relax(p: Any, x: Any, b: Any, inverse: Any, ends: Any, colour: Any, h: Any, coefficients: Any) -> None:
-        i, j, half = triple(p)
-        k = 2 * half + ((i + j + colour) & 1)
+    def residual(p: Any, r: Any, b: Any, x: Any, of: Any) -> None:
+        r[p] = b[p] - operator(p, x, *of)
+
+    def relax(p: Any, x: Any, b: Any, factors: Any, ends: Any, colour: Any, first: Any, cells: Any, of: Any) -> None:
+        i, j, pair = triple(p)
+        k = 2 * pair + ((i + j + colour) & 1)
         if ends is None or (ends[0] <= k and k < ends[1]):
             q = point(i, j, k)
-            x[q] += inverse[q] * (b[q] - operator(q, x, h, *coefficients))
+            at = point(_alike(i - first[0], cells[0]), _alike(j - first[1], cells[1]), k - first[2]) if constant else q
+            x[q] += factors[at] * (b[q] - operator(q, x, *of))
 
-    def invert(
-        p: Any, inverse: Any, x: Any, factor: Any, colour: Any, first: Any, cells: Any, h: Any, coefficients: Any
-    ) -> None:
-        if colour_of(triple(p), first, cells) == colour:
-            inverse[p] = factor / operator(p, x, h, *coefficients)
-
-    return Stencil(foreach(apply), foreach(residual), foreach(relax), foreach(invert))
-
-
-class Transfer(NamedTuple):
-    """The kernels between two levels.
-
-    Attributes:
-        restrict: sets the coarse array to the transpose of the prolongation of the fine one, times a scale.
-        prolong: adds the prolongation of the coarse array to the fine one.
-        paint: sets x to 1 in the cells of one of three colours, of which neighbours never have the same one; else to 0.
-    """
-
-    restrict: Foreach
-    prolong: Foreach
-    paint: Foreach
+    return tuple(map(foreach(contract=True), (apply, residual, relax)))
 
 
 @functools.cache
-def transfer(ndim: int, halved: tuple[bool, bool, bool]) -> Transfer:
-    """Return the kernels between levels for arrays of some axes, of which some have half as many coarse cells. Local."""
-    triple, point, colour_of, (halved_i, halved_j, halved_k) = _TRIPLES[ndim], _POINTS[ndim], _colour, halved
+def transfers(ndim: int, halved: tuple[bool, ...], in_pairs: bool) -> tuple[Foreach, ...]:
+    """Return the kernels that restrict, times a scale, and that add the prolongation of the coarse array. Local.
 
-    def restrict(p: Any, coarse: Any, fine: Any, ratios: Any, first: Any, scale: Any) -> None:
-        i, j, k = triple(p)
-        total = 0.0
+    Args:
+        ndim: number of axes.
+        halved: whether an axis has half as many coarse cells.
+        in_pairs: whether the second one runs over pairs of neighbours along the last axis, of one coarse cell each.
+    """
+    triple, point, last, (halved_i, halved_j, halved_k) = _TRIPLES[ndim], _POINTS[ndim], (X, Y, Z)[ndim - 1], halved
+
+    def restrict(p: Any, coarse: Any, fine: Any, first: Any, ratios: Any, scale: Any) -> None:
+        (i, j, k), total = triple(p), 0.0
         i0, i1 = _window(i, ratios[0], halved_i)
         j0, j1 = _window(j, ratios[1], halved_j)
         k0, k1 = _window(k, ratios[2], halved_k)
         for a in range(i0, i1):
-            u = _weight(a, a - i0, i, ratios[0], halved_i)
+            u = scale * (1.0 - abs((a + 0.5) * ratios[0] - 0.5 - i))
             for b in range(j0, j1):
-                v = u * _weight(b, b - j0, j, ratios[1], halved_j)
-                for c in range(k0, k1):
-                    w = v * _weight(c, c - k0, k, ratios[2], halved_k)
-                    total += w * fine[point(a + first[0], b + first[1], c + first[2])]
-        coarse[p] = scale * total
+                v = u * (1.0 - abs((b + 0.5) * ratios[1] - 0.5 - j))
+                q = point(a + first[0], b + first[1], k0 + first[2])
+                if halved_k:
+                    total += v * (0.25 * (fine[q] + fine[q + 3 * last]) + 0.75 * (fine[q + last] + fine[q + 2 * last]))
+                else:
+                    for c in range(k0, k1):
+                        w = v * (1.0 - abs((c + 0.5) * ratios[2] - 0.5 - k))
+                        total += w * fine[point(a + first[0], b + first[1], c + first[2])]
+        coarse[p] = total
 
-    def prolong(p: Any, fine: Any, coarse: Any, ratios: Any, first: Any) -> None:
+    @jit
+    def across(x: Any, i: Any, j: Any, k: Any, u: Any, v: Any) -> Any:
+        low = (1.0 - v) * x[point(i, j, k)] + v * x[point(i, j + 1, k)]
+        return (1.0 - u) * low + u * ((1.0 - v) * x[point(i + 1, j, k)] + v * x[point(i + 1, j + 1, k)])
+
+    def prolong(p: Any, fine: Any, coarse: Any, first: Any, ratios: Any) -> None:
         a, b, c = triple(p)
         i, u = _below(a - first[0], ratios[0])
         j, v = _below(b - first[1], ratios[1])
-        k, w = _below(c - first[2], ratios[2])
-        total = 0.0
-        for di in range(1 if ratios[0] == 1.0 else 2):
-            for dj in range(1 if ratios[1] == 1.0 else 2):
-                weight = (u if di else 1.0 - u) * (v if dj else 1.0 - v)
-                q = point(i + di, j + dj, k)
-                total += weight * ((1.0 - w) * coarse[q] + w * coarse[point(i + di, j + dj, k + 1)])
-        fine[p] += total
+        if in_pairs:
+            q, k = point(a, b, 2 * c), c - first[2] // 2
+            here = 0.75 * across(coarse, i, j, k, u, v)
+            fine[q] += here + 0.25 * across(coarse, i, j, k - 1, u, v)
+            fine[q + last] += here + 0.25 * across(coarse, i, j, k + 1, u, v)
+        else:
+            k, w = _below(c - first[2], ratios[2])
+            fine[p] += (1.0 - w) * across(coarse, i, j, k, u, v) + w * across(coarse, i, j, k + 1, u, v)
 
-    def paint(p: Any, x: Any, colour: Any, first: Any, cells: Any) -> None:
-        x[p] = 1.0 if colour_of(triple(p), first, cells) == colour else 0.0
-
-    return Transfer(foreach(restrict), foreach(prolong), foreach(paint))
+    return tuple(map(foreach(contract=True), (restrict, prolong)))
 
 
 @jit
@@ -119,43 +101,41 @@ def _window(coarse: Any, ratio: Any, halved: Any) -> Any:
     """Return the first fine cell that a coarse one takes, and the end."""
     if halved:
         return 2 * coarse - 1, 2 * coarse + 3
-    if ratio == 1.0:
-        return coarse, coarse + 1
     return math.floor((coarse - 0.5) / ratio - 0.5) + 1, math.ceil((coarse + 1.5) / ratio - 0.5)
 
 
 @jit
-def _weight(fine: Any, number: Any, coarse: Any, ratio: Any, halved: Any) -> Any:
-    """Return the weight of a fine cell, which is the one of some number in the window, for a coarse one."""
-    if halved:
-        return 0.75 if number == 1 or number == 2 else 0.25
-    return 1.0 - abs((fine + 0.5) * ratio - 0.5 - coarse)
-
-
-@jit
 def _below(fine: Any, ratio: Any) -> Any:
-    """Return the coarse cell whose centre is the last one before that of a fine cell, and the weight of the next one."""
+    """Return the last coarse cell whose centre is not behind that of a fine cell, and the weight of the next one."""
     place = (fine + 0.5) * ratio - 0.5
     whole = math.floor(place)
     return whole, place - whole
 
 
 @jit
-def _colour(cell: Any, first: Any, cells: Any) -> Any:
-    """Return one of three colours of a cell. The last one of a periodic axis differs from its neighbour, the first."""
-    total = 0
-    for axis in range(3):
-        i = cell[axis] - first[axis]
-        total += i % 3 + (1 if i == cells[axis] - 1 and i % 3 == 0 else 0)
-    return total % 3
+def _alike(i: Any, n: Any) -> Any:
+    """Return the cell of at most three that has the walls of cell i of n."""
+    return min(i, 1) if i < n - 1 else min(n, 3) - 1
 
 
-_TRIPLES: dict[int, Callable[..., Any]] = {
+@jit
+def laplacian(p: Any, x: Any, h: Any, shift: Any) -> Any:
+    """Return minus the Laplacian plus a multiple."""
+    centre, around = shift, 0.0
+    for axis in range(len(h)):
+        weight = 1.0 / (h[axis] * h[axis])
+        centre += 2.0 * weight
+        around += weight * (x[p - _STEPS[axis]] + x[p + _STEPS[axis]])
+    return centre * x[p] - around
+
+
+_STEPS = X, Y, Z
+_TRIPLES: Any = {
     1: jit(lambda p: (0, 0, p[0])),
     2: jit(lambda p: (0, p[0], p[1])),
     3: jit(lambda p: (p[0], p[1], p[2])),
 }
-_POINTS: dict[int, Callable[..., Any]] = {
+_POINTS: Any = {
     1: jit(lambda i, j, k: Point(k)),
     2: jit(lambda i, j, k: Point(j, k)),
     3: jit(lambda i, j, k: Point(i, j, k)),

@@ -110,15 +110,3 @@ def add_to_multiple(p: Any, y: Any, x: Any, beta: Any) -> None:
 def residual(p: Any, r: Any, b: Any, q: Any) -> None:
     """Set r to b - q."""
     r[p] = b[p] - q[p]
-
-
-@foreach
-def set_to(p: Any, y: Any, value: Any) -> None:
-    """Set y to a number."""
-    y[p] = value
-
-
-@foreach
-def divide(p: Any, y: Any, x: Any) -> None:
-    """Divide y by x."""
-    y[p] /= x[p]
