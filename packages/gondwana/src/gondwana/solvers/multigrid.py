@@ -23,7 +23,6 @@ from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.solvers.krylov import Callback, Solution, System
 from gondwana.solvers.multigrid_kernels import laplacian, stencils, transfers
-from gondwana.teams import Team
 
 _DIRECT = 64
 """Most cells of a level that is solved directly."""
@@ -130,13 +129,13 @@ class Multigrid:
         """Improve x by a V-cycle from a level on."""
         level = self._levels[number]
         if number == len(self._levels) - 1:
-            return _put(x, (self._inverse @ b.to_numpy().ravel()).reshape(b.shape))
+            return _put(x, (self._inverse @ _all(b).ravel()).reshape(b.shape))
         coarse = self._levels[number + 1]
         if coarse.like.shape == level.like.shape:  # of all cells on each rank
-            _put(coarse.b, b.to_numpy())
-            _put(coarse.x, x.to_numpy())
+            _put(coarse.b, _all(b))
+            _put(coarse.x, _all(x))
             self._cycle(number + 1, coarse.x, coarse.b, symmetric=symmetric)
-            return _put(x, coarse.x.to_numpy())
+            return _put(x, _all(coarse.x))
         self._smooth(level, x, b, (0, 1))
         level.residual(level.r, b, x)
         level.restrict(coarse.b, level.r, level.volume)
@@ -170,7 +169,7 @@ class Multigrid:
         if not self._is_singular:
             return x
         result = self._levels[0].b if into is None else into
-        result[...] = x - float(x.sum()) / x.size
+        result[...] = x - x.sum() / x.size
         return result
 
     def _check_like(self, *arrays: GlobalArray | None) -> None:
@@ -202,9 +201,7 @@ class _Level:
 
     factors: GlobalArray
 
-    def __init__(
-        self, like: GlobalArray, operator: Any, of: tuple[Any, ...], alone: Team, *, is_constant: bool
-    ) -> None:
+    def __init__(self, like: GlobalArray, operator: Any, of: tuple[Any, ...], alone: Any, *, is_constant: bool) -> None:
         self.like, self._operator, self._of, self._alone, self._is_constant = like, operator, of, alone, is_constant
         n, layout = np.array(like.shape), like.layout
         for one in of:
@@ -281,7 +278,7 @@ class _Level:
         for unit in np.eye(self.like.size):
             _put(self.x, unit.reshape(self.like.shape))
             self.apply(self.b, self.x)
-            rows.append(self.b.to_numpy().ravel())
+            rows.append(_all(self.b).ravel())
         return np.array(rows, float).T
 
     def coarser(self) -> _Level:
@@ -306,7 +303,7 @@ class _Level:
         sums /= weights
         return sums
 
-    def _coarse_layout(self) -> Layout | None:
+    def _coarse_layout(self) -> Any:
         """Return the layout of the next level, None if a rank with cells would have none there.
 
         A coarse cell belongs to the owner of its centre, so that prolongation needs one ghost, and restriction two.
@@ -327,12 +324,17 @@ def _on(array: GlobalArray, layout: Layout) -> GlobalArray:
     return GlobalArray(layout, array.dtype, array.team, array.kind, array.faces)
 
 
-def _gathered(array: GlobalArray, alone: Team) -> GlobalArray:
+def _gathered(array: GlobalArray, alone: Any) -> GlobalArray:
     """Return a copy of all cells for this rank."""
     layout = Layout.divide(array.shape, 1, ghost=1, periodic=array.periodic, order=array.order)
     copy = GlobalArray(layout, array.dtype, alone, array.kind, array.faces)
-    _put(copy, array.to_numpy())
+    _put(copy, _all(array))
     return copy
+
+
+def _all(array: GlobalArray) -> Any:
+    """Return all cells."""
+    return array.to_numpy()
 
 
 def _put(array: GlobalArray, cells: np.ndarray[Any, Any]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gondwana.compiler.function import jit
 from gondwana.domains import Point, X, Y, Z
-from gondwana.kernels.foreach_kernels import Foreach, foreach
+from gondwana.kernels.foreach_kernels import Foreach
 
 
 @functools.cache
@@ -43,7 +43,7 @@ def stencils(operator: Any, ndim: int, constant: bool) -> tuple[Foreach, ...]:
             at = point(_alike(i - first[0], cells[0]), _alike(j - first[1], cells[1]), k - first[2]) if constant else q
             x[q] += factors[at] * (b[q] - operator(q, x, *of))
 
-    return tuple(map(foreach(contract=True), (apply, residual, relax)))
+    return tuple(Foreach(kernel, contract=True) for kernel in (apply, residual, relax))
 
 
 @functools.cache
@@ -93,7 +93,7 @@ def transfers(ndim: int, halved: tuple[bool, ...], in_pairs: bool) -> tuple[Fore
             k, w = _below(c - first[2], ratios[2])
             fine[p] += (1.0 - w) * across(coarse, i, j, k, u, v) + w * across(coarse, i, j, k + 1, u, v)
 
-    return tuple(map(foreach(contract=True), (restrict, prolong)))
+    return tuple(Foreach(kernel, contract=True) for kernel in (restrict, prolong))
 
 
 @jit
