@@ -21,6 +21,7 @@ from gondwana.arrays.layout import Layout
 from gondwana.arrays.walls.conditions import Dirichlet, Neumann, Reflect
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
+from gondwana.kernels.foreach_kernels import Foreach
 from gondwana.solvers.krylov import Callback, Solution, System
 from gondwana.solvers.multigrid_kernels import laplacian, stencils, transfers
 
@@ -93,6 +94,7 @@ class Multigrid:
         while level.like.size > _DIRECT:
             level.factors = level.inverse(_RELAXATION if smoother == "red-black" else 1.0)
             level = level.coarser()
+            level.is_coarse = True
             self._levels.append(level)
         matrix = level.matrix()
         self._inverse = np.linalg.pinv(matrix, rcond=1e-10)
@@ -190,6 +192,7 @@ class _Level:
 
     Attributes:
         like: one of the arguments.
+        is_coarse: whether all arrays that are given to it are its own or those of the next levels.
         is_coupled: whether ghosts depend on cells of the other colour.
         x: the unknowns, in memory that is not there until it is used, as the next two.
         b: the right-hand side.
@@ -203,7 +206,8 @@ class _Level:
 
     def __init__(self, like: GlobalArray, operator: Any, of: tuple[Any, ...], alone: Any, *, is_constant: bool) -> None:
         self.like, self._operator, self._of, self._alone, self._is_constant = like, operator, of, alone, is_constant
-        n, layout = np.array(like.shape), like.layout
+        n, layout, self.is_coarse = np.array(like.shape), like.layout, False
+        self._launches: dict[tuple[int, ...], tuple[Callable[[], None], tuple[Any, ...]]] = {}
         for one in of:
             if isinstance(one, GlobalArray):
                 one.exchange().wait()
@@ -229,26 +233,37 @@ class _Level:
     def apply(self, y: GlobalArray, x: GlobalArray) -> None:
         """Set y to A x."""
         x.exchange().wait()
-        self._stencils[0](y.owned, y, x, self._of)
+        self._run(self._stencils[0], y.owned, y, x, self._of)
 
     def residual(self, r: GlobalArray, b: GlobalArray, x: GlobalArray) -> None:
         """Set r to b - A x."""
         x.exchange().wait()
-        self._stencils[1](r.owned, r, b, x, self._of)
+        self._run(self._stencils[1], r.owned, r, b, x, self._of)
 
     def relax(self, x: GlobalArray, b: GlobalArray, colour: int) -> None:
         """Add to the cells of a colour their residuals times the factors."""
-        self._stencils[2](self._pairs, x, b, self.factors, self._ends, colour, self._first, self._cells, self._of)
+        given = x, b, self.factors, self._ends, colour, self._first, self._cells, self._of
+        self._run(self._stencils[2], self._pairs, *given)
 
     def restrict(self, coarse: GlobalArray, fine: GlobalArray, scale: float) -> None:
         """Set the coarse array to the transpose of the prolongation of the fine one, times a scale."""
         fine.exchange(corners=True).wait()
-        self._restrict(coarse.owned, coarse, fine, self._first, self._ratios, scale)
+        self._run(self._restrict, coarse.owned, coarse, fine, self._first, self._ratios, scale)
 
     def prolong(self, fine: GlobalArray, coarse: GlobalArray) -> None:
         """Add the prolongation of the coarse array to the fine one."""
         coarse.exchange(corners=True).wait()
-        self._prolong(self._pairs if self._in_pairs else fine.owned, fine, coarse, self._first, self._ratios)
+        cells = self._pairs if self._in_pairs else fine.owned
+        self._run(self._prolong, cells, fine, coarse, self._first, self._ratios)
+
+    def _run(self, kernel: Foreach, domain: RectDomain, *args: Any) -> None:
+        """Run a kernel. Arrays of coarse levels stay the same, and so do the launches, which are prepared once."""
+        if not self.is_coarse:
+            return kernel(domain, *args)
+        key = id(kernel), *map(id, args)
+        if key not in self._launches:
+            self._launches[key] = kernel.prepared(domain, *args), args  # the second, so that it keeps its identity
+        return self._launches[key][0]()
 
     def inverse(self, factor: float) -> GlobalArray:
         """Return the inverse of the diagonal, times a factor; constant coefficients: of a box with the same walls.
