@@ -108,11 +108,11 @@ class Multigrid:
         self._check_like(b, x)
         right = self._centred(b)
         system = System(self.apply, right, x, None, rtol, atol, maxiter, callback, exact=False)
-        r = system.start()
+        level = self._levels[0]
+        system.norm = level.norm(right, system.x)
         while system.goes_on():
             self._cycle(0, system.x, right, symmetric=False)
-            self._levels[0].residual(r, right, system.x)
-            system.iterated(system.products.norm(r))
+            system.iterated(level.norm(right, system.x))
         return system.solution()._replace(x=self._centred(system.x, system.x))
 
     def __call__(self, r: GlobalArray, z: GlobalArray) -> None:
@@ -228,7 +228,7 @@ class _Level:
         halved = tuple(bool(ratio == 0.5) for ratio in self._ratios)
         self._in_pairs = halved[2] and self._ends is None and self._first[2] % 2 == 0
         self._restrict, self._prolong = transfers(like.ndim, halved, self._in_pairs)
-        self._stencils = stencils(operator, like.ndim, is_constant)
+        *self._stencils, self._squares = stencils(operator, like.ndim, is_constant)
 
     def apply(self, y: GlobalArray, x: GlobalArray) -> None:
         """Set y to A x."""
@@ -239,6 +239,11 @@ class _Level:
         """Set r to b - A x."""
         x.exchange().wait()
         self._run(self._stencils[1], r.owned, r, b, x, self._of)
+
+    def norm(self, b: GlobalArray, x: GlobalArray) -> float:
+        """Return the norm of b - A x."""
+        x.exchange().wait()
+        return float(np.sqrt(self._squares.all(x.team, x.owned, b, x, self._of)))
 
     def relax(self, x: GlobalArray, b: GlobalArray, colour: int) -> None:
         """Add to the cells of a colour their residuals times the factors."""

@@ -12,14 +12,17 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
+
 from gondwana.compiler.function import jit
 from gondwana.domains import Point, X, Y, Z
 from gondwana.kernels.foreach_kernels import Foreach
+from gondwana.kernels.reductions import Reduce
 
 
 @functools.cache
-def stencils(operator: Any, ndim: int, constant: bool) -> tuple[Foreach, ...]:
-    """Return the kernels that apply an operator, compute the residual, and relax the cells of a colour. Local.
+def stencils(operator: Any, ndim: int, constant: bool) -> tuple[Any, ...]:
+    """Return the kernels that apply an operator, give its residual, relax cells, and sum up squares. Local.
 
     Args:
         operator: function `(p, x, h, *coefficients)` for `gw.jit`.
@@ -35,6 +38,9 @@ def stencils(operator: Any, ndim: int, constant: bool) -> tuple[Foreach, ...]:
     def residual(p: Any, r: Any, b: Any, x: Any, of: Any) -> None:
         r[p] = b[p] - operator(p, x, *of)
 
+    def square(p: Any, b: Any, x: Any, of: Any) -> Any:
+        return np.float64(b[p] - operator(p, x, *of)) ** 2
+
     def relax(p: Any, x: Any, b: Any, factors: Any, ends: Any, colour: Any, first: Any, cells: Any, of: Any) -> None:
         i, j, pair = triple(p)
         k = 2 * pair + ((i + j + colour) & 1)
@@ -43,7 +49,8 @@ def stencils(operator: Any, ndim: int, constant: bool) -> tuple[Foreach, ...]:
             at = point(_alike(i - first[0], cells[0]), _alike(j - first[1], cells[1]), k - first[2]) if constant else q
             x[q] += factors[at] * (b[q] - operator(q, x, *of))
 
-    return tuple(Foreach(kernel, contract=True) for kernel in (apply, residual, relax))
+    kernels = (Foreach(kernel, contract=True) for kernel in (apply, residual, relax))
+    return *kernels, Reduce(square, op="sum", reassociate=True)
 
 
 @functools.cache
@@ -101,14 +108,15 @@ def _window(coarse: Any, ratio: Any, halved: Any) -> Any:
     """Return the first fine cell that a coarse one takes, and the end."""
     if halved:
         return 2 * coarse - 1, 2 * coarse + 3
-    return math.floor((coarse - 0.5) / ratio - 0.5) + 1, math.ceil((coarse + 1.5) / ratio - 0.5)
+    first, end = math.floor((coarse - 0.5) / ratio + 0.5), math.ceil((coarse + 1.5) / ratio - 0.5)
+    return int(first), int(end)  # floats on devices
 
 
 @jit
 def _below(fine: Any, ratio: Any) -> Any:
     """Return the last coarse cell whose centre is not behind that of a fine cell, and the weight of the next one."""
     place = (fine + 0.5) * ratio - 0.5
-    whole = math.floor(place)
+    whole = int(math.floor(place))  # noqa: RUF046  (a float on devices)
     return whole, place - whole
 
 
