@@ -44,3 +44,17 @@ def test_the_figures_are_those_of_the_recorded_results() -> None:
         programs = ROOT / "examples" / f"{name}.py", by_hand / f"{name}.py", by_hand / f"{name}_mpiarray.py"
         assert lines == ", ".join(str(lines_of(program)) for program in programs), title
         assert shown == list(ratios(name, cells)), title
+
+
+def test_the_figures_of_multigrid_are_those_of_the_recorded_results() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    section = page.split("\n## Multigrid beside a program in C\n")[1].split("\n## ")[0]
+    shown = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
+    stored = json.loads((ROOT / "docs" / "results" / "solvers.json").read_text(encoding="utf-8"))
+    rows = [row for one in stored["results"] for row in one["panels"]["examples"]]
+    assert all(row["verified"] for row in rows)
+    for line, row in zip(shown, sorted(rows, key=lambda row: row["ranks"]), strict=True):
+        times = f"{row['milliseconds']:.0f} ms", f"{row['rival_milliseconds']:.0f} ms"
+        ratio = "{:.2f} ({:.2f} to {:.2f})".format(*(row[f"ratio{end}"] for end in ("", "_low", "_high")))
+        factors = f"{row['factor']:.2f}", f"{row['rival_factor']:.2f}"
+        assert line == [row["cells"], str(row["ranks"]), *times, ratio, *factors]

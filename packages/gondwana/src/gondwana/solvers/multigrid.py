@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
@@ -24,6 +25,7 @@ from gondwana.errors import UsageError
 from gondwana.kernels.foreach_kernels import Foreach
 from gondwana.solvers.krylov import Callback, Solution, System
 from gondwana.solvers.multigrid_kernels import laplacian, stencils, transfers
+from gondwana.teams import Team
 
 _DIRECT = 64
 """Most cells of a level that is solved directly."""
@@ -37,6 +39,8 @@ _CENTRE, _RADIUS = 1.125, 0.875
 """Of the eigenvalues of the operator, scaled by its diagonal, that the polynomial damps: 2 is the largest one if
 no row has a diagonal smaller than the sum of the absolute values of its other elements."""
 _HOMOGENEOUS = Dirichlet(0), Neumann(0), Reflect(1), Reflect(-1)
+_ALONE: weakref.WeakKeyDictionary[Team, Any] = weakref.WeakKeyDictionary()
+"""The team of this rank alone, by the team of which it was split off: there are few communicators."""
 _NUMBER = int | float | np.number
 
 Smoother = Literal["red-black", "chebyshev"]
@@ -77,7 +81,7 @@ class Multigrid:
         >>> mg = solvers.Multigrid(b, h=1 / 40)
         >>> found = mg.solve(b, rtol=1e-8)
         >>> found.converged, found.iterations < 10, round(found.x.max(), 3)
-        (True, True, 0.052)
+        (True, True, 0.053)
     """
 
     def __init__(
@@ -86,7 +90,7 @@ class Multigrid:
     ) -> None:  # fmt: skip
         lengths = _check(like, operator, h, shift, coefficients, smoother)
         self._like, self._smooth = like, self._relax if smoother == "red-black" else self._polynomial
-        alone = like.team if like.team.size == 1 else like.team.split(like.team.rank)
+        alone = _ALONE[like.team] = _ALONE.get(like.team) or like.team.split(like.team.rank)
         is_constant = smoother == "red-black" and operator is None
         of = lengths, *((float(shift),) if operator is None else coefficients)
         level = _Level(like, operator or laplacian, of, alone, is_constant=is_constant)
@@ -131,13 +135,13 @@ class Multigrid:
         """Improve x by a V-cycle from a level on."""
         level = self._levels[number]
         if number == len(self._levels) - 1:
-            return _put(x, (self._inverse @ _all(b).ravel()).reshape(b.shape))
+            return _put(x, (self._inverse @ np.asarray(b.to_numpy()).ravel()).reshape(b.shape))
         coarse = self._levels[number + 1]
         if coarse.like.shape == level.like.shape:  # of all cells on each rank
-            _put(coarse.b, _all(b))
-            _put(coarse.x, _all(x))
+            _put(coarse.b, np.asarray(b.to_numpy()))
+            _put(coarse.x, np.asarray(x.to_numpy()))
             self._cycle(number + 1, coarse.x, coarse.b, symmetric=symmetric)
-            return _put(x, _all(coarse.x))
+            return _put(x, np.asarray(coarse.x.to_numpy()))
         self._smooth(level, x, b, (0, 1))
         level.residual(level.r, b, x)
         level.restrict(coarse.b, level.r, level.volume)
@@ -298,7 +302,7 @@ class _Level:
         for unit in np.eye(self.like.size):
             _put(self.x, unit.reshape(self.like.shape))
             self.apply(self.b, self.x)
-            rows.append(_all(self.b).ravel())
+            rows.append(np.asarray(self.b.to_numpy()).ravel())
         return np.array(rows, float).T
 
     def coarser(self) -> _Level:
@@ -348,13 +352,8 @@ def _gathered(array: GlobalArray, alone: Any) -> GlobalArray:
     """Return a copy of all cells for this rank."""
     layout = Layout.divide(array.shape, 1, ghost=1, periodic=array.periodic, order=array.order)
     copy = GlobalArray(layout, array.dtype, alone, array.kind, array.faces)
-    _put(copy, _all(array))
+    _put(copy, np.asarray(array.to_numpy()))
     return copy
-
-
-def _all(array: GlobalArray) -> Any:
-    """Return all cells."""
-    return array.to_numpy()
 
 
 def _put(array: GlobalArray, cells: np.ndarray[Any, Any]) -> None:
