@@ -202,11 +202,13 @@ class _Level:
         b: the right-hand side.
         d: the last step of Chebyshev's iteration.
         r: the residual, with the ghosts that restriction needs.
+        rows: sums of rows of cells, halfway to the next level.
         factors: what `inverse` has returned.
         volume: volume of a fine cell relative to a coarse one.
     """
 
     factors: GlobalArray
+    rows: GlobalArray
 
     def __init__(self, like: GlobalArray, operator: Any, of: tuple[Any, ...], alone: Any, *, is_constant: bool) -> None:
         self.like, self._operator, self._of, self._alone, self._is_constant = like, operator, of, alone, is_constant
@@ -231,7 +233,7 @@ class _Level:
         self._ends = (low[-1], high[-1]) if low[-1] % 2 or high[-1] % 2 else None
         halved = tuple(bool(ratio == 0.5) for ratio in self._ratios)
         self._in_pairs = halved[2] and self._ends is None and self._first[2] % 2 == 0
-        self._restrict, self._prolong = transfers(like.ndim, halved, self._in_pairs)
+        self._add_rows, self._restrict, self._prolong = transfers(like.ndim, halved, self._in_pairs)
         *self._stencils, self._squares = stencils(operator, like.ndim, is_constant)
 
     def apply(self, y: GlobalArray, x: GlobalArray) -> None:
@@ -257,7 +259,9 @@ class _Level:
     def restrict(self, coarse: GlobalArray, fine: GlobalArray, scale: float) -> None:
         """Set the coarse array to the transpose of the prolongation of the fine one, times a scale."""
         fine.exchange(corners=True).wait()
-        self._run(self._restrict, coarse.owned, coarse, fine, self._first, self._ratios, scale)
+        given = self.rows, fine, self._first, self._ratios, scale
+        self._run(self._add_rows, self.rows.layout.held(fine.team.rank), *given)
+        self._run(self._restrict, coarse.owned, coarse, self.rows, self._first, self._ratios)
 
     def prolong(self, fine: GlobalArray, coarse: GlobalArray) -> None:
         """Add the prolongation of the coarse array to the fine one."""
@@ -313,6 +317,11 @@ class _Level:
             like = made(like)
         else:
             lengths = tuple((np.array(lengths) * like.shape / self._sizes).tolist())
+            fine = like.layout
+            whole = RectDomain((*layout.domain.lo[:-1], fine.domain.lo[-1]), (*self._sizes[:-1], fine.domain.hi[-1]))
+            widths, ghost = (*layout.cuts[:-1], tuple(fine.widths(-1))), (*(0,) * (like.ndim - 1), self.r.ghost[-1])
+            of_rows = dataclasses.replace(layout, domain=whole, cuts=widths, ghost=ghost)
+            self.rows = GlobalArray(of_rows, like.dtype, like.team, like.kind)
             like, made = _on(like, layout), functools.partial(self._averaged, layout=layout)
         of = lengths, *(made(one) if isinstance(one, GlobalArray) else one for one in self._of[1:])
         return _Level(like, self._operator, of, self._alone, is_constant=self._is_constant)

@@ -55,31 +55,33 @@ def stencils(operator: Any, ndim: int, constant: bool) -> tuple[Any, ...]:
 
 @functools.cache
 def transfers(ndim: int, halved: tuple[bool, ...], in_pairs: bool) -> tuple[Foreach, ...]:
-    """Return the kernels that restrict, times a scale, and that add the prolongation of the coarse array. Local.
+    """Return the kernels that restrict, and the one that adds the prolongation of the coarse array. Local.
+
+    The first one adds up rows, times a scale, and the second one elements of the sums.
+
 
     Args:
         ndim: number of axes.
         halved: whether an axis has half as many coarse cells.
-        in_pairs: whether the second one runs over pairs of neighbours along the last axis, of one coarse cell each.
+        in_pairs: whether the last one runs over pairs of neighbours along the last axis, of one coarse cell each.
     """
     triple, point, last, (halved_i, halved_j, halved_k) = _TRIPLES[ndim], _POINTS[ndim], (X, Y, Z)[ndim - 1], halved
 
-    def restrict(p: Any, coarse: Any, fine: Any, first: Any, ratios: Any, scale: Any) -> None:
+    def add_rows(p: Any, rows: Any, fine: Any, first: Any, ratios: Any, scale: Any) -> None:
         (i, j, k), total = triple(p), 0.0
         i0, i1 = _window(i, ratios[0], halved_i)
         j0, j1 = _window(j, ratios[1], halved_j)
-        k0, k1 = _window(k, ratios[2], halved_k)
         for a in range(i0, i1):
             u = scale * (1.0 - abs((a + 0.5) * ratios[0] - 0.5 - i))
             for b in range(j0, j1):
-                v = u * (1.0 - abs((b + 0.5) * ratios[1] - 0.5 - j))
-                q = point(a + first[0], b + first[1], k0 + first[2])
-                if halved_k:
-                    total += v * (0.25 * (fine[q] + fine[q + 3 * last]) + 0.75 * (fine[q + last] + fine[q + 2 * last]))
-                else:
-                    for c in range(k0, k1):
-                        w = v * (1.0 - abs((c + 0.5) * ratios[2] - 0.5 - k))
-                        total += w * fine[point(a + first[0], b + first[1], c + first[2])]
+                total += u * (1.0 - abs((b + 0.5) * ratios[1] - 0.5 - j)) * fine[point(a + first[0], b + first[1], k)]
+        rows[p] = total
+
+    def restrict(p: Any, coarse: Any, rows: Any, first: Any, ratios: Any) -> None:
+        (i, j, k), total = triple(p), 0.0
+        k0, k1 = _window(k, ratios[2], halved_k)
+        for c in range(k0, k1):
+            total += (1.0 - abs((c + 0.5) * ratios[2] - 0.5 - k)) * rows[point(i, j, c + first[2])]
         coarse[p] = total
 
     @jit
@@ -100,7 +102,7 @@ def transfers(ndim: int, halved: tuple[bool, ...], in_pairs: bool) -> tuple[Fore
             k, w = _below(c - first[2], ratios[2])
             fine[p] += (1.0 - w) * across(coarse, i, j, k, u, v) + w * across(coarse, i, j, k + 1, u, v)
 
-    return tuple(Foreach(kernel, contract=True) for kernel in (restrict, prolong))
+    return tuple(Foreach(kernel, contract=True) for kernel in (add_rows, restrict, prolong))
 
 
 @jit
