@@ -59,7 +59,6 @@ def transfers(ndim: int, halved: tuple[bool, ...], in_pairs: bool) -> tuple[Fore
 
     The first one adds up rows, times a scale, and the second one elements of the sums.
 
-
     Args:
         ndim: number of axes.
         halved: whether an axis has half as many coarse cells.
