@@ -58,3 +58,15 @@ def test_the_figures_of_sparse_products_are_those_of_the_recorded_results() -> N
     assert {(matrix, size.replace(",", "")) for matrix, size, *_ in rows} == measured
     for matrix, size, *shown in rows:
         assert shown == list(ratios(matrix, size.replace(",", ""), "sparse.json", ("SciPy", "C"))), matrix
+
+
+def test_the_figures_of_multigrid_are_those_of_the_recorded_results() -> None:
+    shown = rows_of("Multigrid beside a program in C")
+    stored = json.loads((ROOT / "docs" / "results" / "solvers.json").read_text(encoding="utf-8"))
+    rows = [row for one in stored["results"] for row in one["panels"]["examples"]]
+    assert all(row["verified"] for row in rows)
+    for line, row in zip(shown, sorted(rows, key=lambda row: row["ranks"]), strict=True):
+        times = f"{row['milliseconds']:.0f} ms", f"{row['rival_milliseconds']:.0f} ms"
+        ratio = "{:.2f} ({:.2f} to {:.2f})".format(*(row[f"ratio{end}"] for end in ("", "_low", "_high")))
+        factors = f"{row['factor']:.2f}", f"{row['rival_factor']:.2f}"
+        assert line == [row["cells"], str(row["ranks"]), *times, ratio, *factors]

@@ -214,8 +214,7 @@ class Layout:
         high, cuts = list(self.domain.hi), list(self.cuts or (None,) * self.domain.ndim)
         for axis in axes:
             if not self.periodic[axis]:
-                bounds = [self._bounds(axis, place) for place in range(self.grid[axis])]
-                widths = [end - begin for begin, end in bounds]
+                widths = self.widths(axis)
                 widths[max(place for place, width in enumerate(widths) if width)] += 1
                 high[axis], cuts[axis] = high[axis] + 1, tuple(widths)
         domain = RectDomain(self.domain.lo, high)
@@ -365,6 +364,10 @@ class Layout:
         """Coordinates of the same cells within the domain, along a periodic axis."""
         first, length = self.domain.lo[axis], self.domain.shape[axis]
         return (coordinate - first) % length + first if self.periodic[axis] else coordinate
+
+    def widths(self, axis: int) -> list[int]:
+        """Return the widths of the blocks along an axis. Local."""
+        return [end - begin for begin, end in (self._bounds(axis, place) for place in range(self.grid[axis]))]
 
     def _bounds(self, axis: int, place: int) -> tuple[int, int]:
         """First and end coordinate of the blocks at one place of an axis."""

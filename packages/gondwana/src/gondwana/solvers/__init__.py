@@ -8,6 +8,7 @@ from gondwana.solvers.krylov import (
     cg as cg,
     gmres as gmres,
 )
+from gondwana.solvers.multigrid import Multigrid as Multigrid
 from gondwana.solvers.slices import (
     Slices as Slices,
     multiply_slices as multiply_slices,

@@ -88,7 +88,7 @@ def cg(
         >>> found.converged, round(found.x[7], 9)
         (True, 32.0)
     """
-    system = _System(A, b, x, M, rtol, atol, maxiter, callback, exact=exact)
+    system = System(A, b, x, M, rtol, atol, maxiter, callback, exact=exact)
     x, dot, cells = system.x, system.products.dot, b.owned
     r, d, q = system.start(), zeros_like(b), zeros_like(b)
     rho = 0.0
@@ -131,7 +131,7 @@ def bicgstab(
         >>> solvers.bicgstab(upwind, b, rtol=1e-10).converged
         True
     """
-    system = _System(A, b, x, M, rtol, atol, maxiter, callback, exact=exact)
+    system = System(A, b, x, M, rtol, atol, maxiter, callback, exact=exact)
     x, dot, cells = system.x, system.products.dot, b.owned
     r = system.start()
     shadow, d, v, t = (zeros_like(b) for _ in range(4))
@@ -215,7 +215,7 @@ def gmres(
     """
     if isinstance(restart, bool) or not isinstance(restart, int) or restart < 1:
         raise UsageError(f"restart={restart!r}: give a number of iterations, 1 or more")
-    system = _System(A, b, x, M, rtol, atol, maxiter, callback, exact=exact)
+    system = System(A, b, x, M, rtol, atol, maxiter, callback, exact=exact)
     x, dot, cells = system.x, system.products.dot, b.owned
     r, basis = system.start(), [zeros_like(b)]
     while system.goes_on():
@@ -287,7 +287,7 @@ class _Triangle:
         return factors
 
 
-class _System:
+class System:
     """A system of equations and what its solvers have in common. Collective over the team of b.
 
     Attributes:
