@@ -140,7 +140,7 @@ def test_few_unknowns_and_single_precision(world: gw.Team) -> None:
         assert found.x.to_numpy() == pytest.approx(1.5, rel=1e-6)
 
 
-@on_ranks
+@pytest.mark.ranks(1, 2, 3, 4, 6)
 @on_nodes
 def test_the_example_of_a_dielectric(world: gw.Team) -> None:
     example = runpy.run_path(str(EXAMPLE))
