@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGE = ROOT / "docs" / "guide" / "gallery.md"
 SECTIONS = PAGE.read_text(encoding="utf-8").split("\n### ")[1:]
-TESTS = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "packages").glob("gondwana/tests/parallel/**/*.py"))
+FOLDER = ROOT / "packages" / "gondwana" / "tests" / "parallel"
+TESTS = "".join(file.read_text(encoding="utf-8") for file in FOLDER.rglob("*.py"))
 
 
 @pytest.mark.parametrize("example", [*(file.name for file in EXAMPLES), "gray-scott"])
