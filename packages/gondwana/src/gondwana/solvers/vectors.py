@@ -33,7 +33,7 @@ class Products:
 
     def norm(self, x: GlobalArray) -> float:
         """Return the root of the product of a vector with itself."""
-        return float(np.sqrt(self._sum(_square, x)))
+        return float(np.sqrt(self._sum(_real_part, x, x)))
 
     def with_image(self, operator: Foreach, x: GlobalArray, y: GlobalArray) -> float:
         """Set y to what a kernel makes of x, whose ghosts are there, and return the product of both: in one sweep."""
@@ -65,6 +65,7 @@ def _with_image(operator: Foreach) -> Any:
         apply(p, y, x)
         return np.float64(x[p]) * y[p]  # type: ignore[no-any-return]
 
+    product.__qualname__ = operator.py_func.__qualname__  # for errors
     return product
 
 
@@ -80,10 +81,6 @@ def _imaginary_part(p: Any, x: Any, y: Any) -> float:
 def _squared(number: Any) -> Any:
     """Return the square of the absolute value of a real or complex number."""
     return np.float64(number.real) * number.real + np.float64(number.imag) * number.imag
-
-
-def _square(p: Any, x: Any) -> float:
-    return _squared(x[p])  # type: ignore[no-any-return]
 
 
 def _shorten(p: Any, r: Any, alpha: Any, q: Any) -> float:
