@@ -28,9 +28,9 @@ from gondwana_bench.rows import Row
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 import parameter_study
 
-ROUNDS, WORKERS = 9, 2
+ROUNDS, WORKERS = 7, 2
 TEMPERATURES = np.linspace(1.6, 3.2, 60)
-N, SWEEPS = 32, 1000
+N, SWEEPS = 32, 600
 
 
 def mapped(pool: Executor) -> tuple[float, list[Any]]:
