@@ -45,7 +45,7 @@ def ratio(file: str, **wanted: Any) -> str:
 def milliseconds(file: str, **wanted: Any) -> str:
     """Return our time; a dash for what was not recorded."""
     row = recorded(file, **wanted)
-    return "-" if row is None else f"{row['milliseconds']:.3g}"
+    return "-" if row is None else f"{row['milliseconds']:.3g} ms"
 
 
 def examples() -> Rows:
@@ -90,7 +90,7 @@ def transforms() -> Rows:
                 yield [
                     f"{cells.replace('^3', '³')} {dtype}",
                     str(ranks),
-                    f"{milliseconds('fft', **case, result='transposed', rival=rivals[0])} ms",
+                    milliseconds("fft", **case, result="transposed", rival=rivals[0]),
                     *(
                         ratio("fft", **case, result=result, rival=rival)
                         for rival in rivals
@@ -108,7 +108,7 @@ def krylov() -> Rows:
                 rivals = [f"{loops} and mpi4py" for loops in ("Numba", "C")]
                 time = milliseconds("krylov", **case, rival=rivals[0])
                 ratios = (ratio("krylov", **case, rival=rival) for rival in rivals)
-                yield [cells.replace("^3", "³"), str(ranks), sums, f"{time} ms", *ratios]
+                yield [cells.replace("^3", "³"), str(ranks), sums, time, *ratios]
 
 
 CG = {"method": "cg", "cells": "128^3", "sums": "fast"}
