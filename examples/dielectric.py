@@ -50,8 +50,9 @@ if __name__ == "__main__":
         import matplotlib.pyplot as plt
 
         figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-        picture = axes.imshow(phi.T, origin="lower", cmap="RdBu_r", vmin=-abs(phi).max(), vmax=abs(phi).max())
-        axes.contour(phi.T, 21, colors="black", linewidths=0.5)
+        most = abs(phi).max()
+        picture = axes.imshow(phi.T, origin="lower", cmap="RdBu_r", vmin=-most, vmax=most)
+        axes.contour(phi.T, most * np.linspace(-1, 1, 24) ** 3, colors="black", linewidths=0.5)
         axes.axvline(SHAPE[0] / 2, color="black", linestyle="dashed")
         figure.colorbar(picture, label="potential")
         figure.savefig(sys.argv[1], dpi=100)

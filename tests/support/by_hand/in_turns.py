@@ -1,6 +1,10 @@
 """Time an example of the library and the same program by hand and with mpiarray, in turns in the same ranks.
 
-gondwana run -n 2 -t 1 tests/support/by_hand/in_turns.py lattice_boltzmann 512 512 150 --json docs/results/examples.json
+mpiarray is no part of the project: without it the programs by hand remain. All of docs/results/examples.json:
+
+for n in 1 2; do for of in "lattice_boltzmann 512 512 100" "shallow_water 480 320 400" "masked_diffusion 480 240 1500" \
+    "masked_diffusion 240 120 4000" "masked_diffusion 96 48 8000" "particles 128 32 15"; do
+    gondwana run -n $n -t 1 tests/support/by_hand/in_turns.py $of --json docs/results/examples.json; done; done
 """
 
 from __future__ import annotations
@@ -9,22 +13,19 @@ import argparse
 import functools
 import importlib
 import importlib.util
-import json
 import re
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import recording
 from mpi4py import MPI
 
 import gondwana as gw
-from gondwana.results import VERSION, environment, units_of, write_json
-from gondwana_bench.disturbance import undisturbed, watched
-from gondwana_bench.rows import Row, beside, in_milliseconds
+from gondwana_bench.rows import Row
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 FEW, ROUNDS = 2, 7
@@ -96,67 +97,27 @@ def measured(name: str, nx: int, ny: int, count: int) -> Iterator[Row]:
     found = [run(Steps(8)) for run in runs.values()]
     verified = all(np.abs(one - found[0]).max() <= 1e-12 * np.abs(found[0]).max() for one in found)
 
-    def in_turns(number: int) -> dict[str, float]:
-        order = list(runs)[number % len(runs) :] + list(runs)[: number % len(runs)]
-        times = {}
-        for who in order:
-            steps = Steps(count)
-            runs[who](steps)
-            times[who] = steps.seconds
-        return times
+    def timed(run: Callable[[Steps], Any]) -> float:
+        steps = Steps(count)
+        run(steps)
+        return steps.seconds
 
-    rounds = undisturbed(in_turns, ROUNDS, gw.world)
+    times = recording.in_turns({who: functools.partial(timed, run) for who, run in runs.items()}, ROUNDS)
+    case = {"example": name, "cells": f"{nx} x {ny}", "steps": count}
     for rival in rivals:
-        yield {
-            "example": name,
-            "rival": rival,
-            "cells": f"{nx} x {ny}",
-            "ranks": gw.world.size,
-            "steps": count,
-            **beside(
-                [times[rival] for times in rounds],
-                [times["ours"] for times in rounds],
-                "rival_",
-                {"verified": verified},
-                milliseconds=in_milliseconds,
-            ),
-        }
-
-
-def merged(path: Path, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the collection in a file with a result of these rows, in place of one of the same measurement."""
-
-    def measurement(result: dict[str, Any]) -> list[Any]:
-        return [result["panels"]["examples"][0][key] for key in ("example", "cells", "ranks")]
-
-    command = ["gondwana", "run", "-n", str(gw.world.size), "-t", "1", *sys.argv]
-    result = {
-        "schema": VERSION, "benchmark": "examples", "command": command,
-        "verified": all(row["verified"] for row in rows), "complete": True, "environment": environment(), "device": {},
-        "units": units_of("examples", rows), "panels": {"examples": list(rows)}, "notes": [], "failures": [],
-    }  # fmt: skip
-    before = json.loads(path.read_text("utf-8"))["results"] if path.exists() else []
-    kept = [one for one in before if measurement(one) != measurement(result)]
-    return {"schema": VERSION, "collection": "examples beside the same programs by hand", "results": [*kept, result]}
+        yield recording.row(case, rival, times[rival], times["ours"], verified)
 
 
 def main() -> None:
-    """Print the milliseconds of a step of ours and of each rival, and the ratio ours / rival with its interval."""
+    """Measure an example with some numbers of cells and steps."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("example", choices=RESULT)
     for name in ("nx", "ny", "steps"):
         parser.add_argument(name, type=int)
     parser.add_argument("--json", type=Path, help="collection of results to which this one is added")
     given = parser.parse_args()
-    rows = list(watched(measured(given.example, given.nx, given.ny, given.steps), gw.world))
-    if gw.world.rank == 0:
-        for row in rows:
-            ratio = "{:.2f} ({:.2f} to {:.2f})".format(*(1 / row[f"ratio{end}"] for end in ("", "_high", "_low")))
-            times = f"{row['milliseconds']:.3f} ms, {row['rival']} {row['rival_milliseconds']:.3f} ms, ratio {ratio}"
-            end = f"load of others {row['foreign_load']}, {'right' if row['verified'] else 'WRONG'}"
-            print(f"{row['example']} {row['cells']}, {row['ranks']} ranks: ours {times}, {end}", flush=True)
-        if given.json is not None:
-            write_json(given.json, merged(given.json, rows))
+    rows = measured(given.example, given.nx, given.ny, given.steps)
+    recording.record(rows, "examples", ("example", "cells", "ranks"), given.json)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,28 @@
-"""Time `gw.save` and `gw.load` beside h5py and zarr by hand, in turns in the same ranks.
+"""Time `gw.save` and `gw.load` beside h5py and zarr by hand, in turns in the same ranks. All of own-files.json:
 
-gondwana run -n 2 -t 1 tests/support/by_hand/own_files.py 256 /tmp
+for n in 1 2; do
+    gondwana run -n $n -t 1 tests/support/by_hand/own_files.py 256 --json docs/results/own-files.json; done
 """
 
 from __future__ import annotations
 
+import argparse
+import functools
 import shutil
-import statistics
-import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import h5py
 import numpy as np
+import recording
 import zarr
 from mpi4py import MPI
 
 import gondwana as gw
+from gondwana_bench.rows import Row
 
-ROUNDS = 7
+ROUNDS = 9
 COLUMNS = 4096
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.rank, COMM.size
@@ -64,52 +66,66 @@ def first_of(rows: int) -> int:
     return RANK * (rows // SIZE)
 
 
-def seconds(act: Callable[[], object]) -> float:
-    """Time of an act of all ranks."""
-    gw.world.barrier()
-    start = time.perf_counter()
-    act()
-    gw.world.barrier()
-    return time.perf_counter() - start
+FORMATS = {
+    "HDF5": (".h5", "h5py and mpi4py", hdf5_by_hand, hdf5_read_by_hand),
+    "Zarr": (".zarr", "zarr", zarr_by_hand, zarr_read_by_hand),
+}
 
 
-def main(mib: int, place: str) -> None:
-    """Print the medians of both, and by hand / ours."""
-    folder = Path(COMM.bcast(tempfile.mkdtemp(dir=place) if RANK == 0 else None))
+def measured(mib: int, folder: Path) -> Iterator[Row]:
+    """Yield rows for what is saved and loaded in each format."""
     rows = (mib << 20) // (8 * COLUMNS)
     array = gw.from_function(lambda x, y: x + 1e-4 * y, (rows, COLUMNS), grid=(SIZE, 1))
     mine = array.values.copy()
-    for ending, write, read in (
-        (".h5", hdf5_by_hand, hdf5_read_by_hand),
-        (".zarr", zarr_by_hand, zarr_read_by_hand),
-    ):
+    for name, (ending, rival, write, read) in FORMATS.items():
         ours, theirs = folder / f"ours{ending}", folder / f"theirs{ending}"
-        acts: dict[str, Callable[[], object]] = {
-            "save": lambda ours=ours: gw.save(ours, T=array),
-            "load": lambda ours=ours: gw.load(ours, like=array),
-            "write by hand": lambda theirs=theirs, write=write: write(theirs, mine, rows),
-            "read by hand": lambda theirs=theirs, read=read: read(theirs, np.empty_like(mine), rows),
+
+        def loaded(ours: Path = ours) -> np.ndarray:
+            return gw.load(ours, like=array)["T"].values
+
+        def read_by_hand(theirs: Path = theirs, read: Callable[..., None] = read) -> np.ndarray:
+            read(theirs, found := np.empty_like(mine), rows)
+            return found
+
+        acts: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+            "save": (functools.partial(gw.save, ours, T=array), functools.partial(write, theirs, mine, rows)),
+            "load": (loaded, read_by_hand),
         }
-        times: dict[str, list[float]] = {name: [] for name in acts}
-        for turn in range(ROUNDS + 1):
-            writes, reads = list(acts.items())[::2], list(acts.items())[1::2]
-            for name, act in (pair for acts_of in (writes, reads) for pair in acts_of[:: -1 if turn % 2 else 1]):
-                took = seconds(act)
-                if turn:
-                    times[name].append(took)
-            if RANK == 0:
-                for path in (ours, theirs):
-                    path.unlink() if path.is_file() else shutil.rmtree(path)
-        if RANK == 0:
-            for ours_name, hand_name in (("save", "write by hand"), ("load", "read by hand")):
-                ratios = sorted(h / o for o, h in zip(times[ours_name], times[hand_name], strict=True))
-                text = ", ".join(f"{name} {statistics.median(times[name]):.3f} s" for name in (ours_name, hand_name))
-                middle = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-                print(f"{ending} {mib} MiB, {SIZE} ranks: {text}, by hand / ours {middle}", flush=True)
+        for act, both in acts.items():
+            found = [run() for run in both]  # the first time; then both files are there
+            wrong = [act == "load" and not np.array_equal(one, mine) for one in found]
+            runs = dict(zip(("ours", "theirs"), both, strict=True))
+            timed = {
+                who: functools.partial(seconds_of, run, act, path)
+                for (who, run), path in zip(runs.items(), (ours, theirs), strict=True)
+            }
+            times = recording.in_turns(timed, ROUNDS)
+            verified = not gw.world.allreduce(sum(wrong))
+            yield recording.row(
+                {"format": name, "act": act, "mib": mib}, rival, times["theirs"], times["ours"], verified
+            )
+
+
+def seconds_of(run: Callable[[], object], act: str, path: Path) -> float:
+    """Return the time of an act; what is saved, is saved anew."""
+    if act == "save" and RANK == 0 and path.exists():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return recording.seconds_of(run)
+
+
+def main() -> None:
+    """Measure files of an array of some MiB."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("mib", type=int)
+    parser.add_argument("--folder", help="where the files are; unless given, that of temporary files")
+    parser.add_argument("--json", type=Path, help="collection of results to which this one is added")
+    given = parser.parse_args()
+    folder = Path(COMM.bcast(tempfile.mkdtemp(dir=given.folder) if RANK == 0 else None))
+    recording.record(measured(given.mib, folder), "own-files", ("mib", "ranks"), given.json)
     gw.world.barrier()
     if RANK == 0:
         shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main()

@@ -50,8 +50,10 @@ def oracle() -> np.ndarray:
     return old
 
 
-@pytest.mark.parametrize("ranks", [1, 2, pytest.param(4, marks=pytest.mark.more)])
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("ranks", "threads"),
+    [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), *(pytest.param(4, n, marks=pytest.mark.more) for n in (1, 2))],
+)
 def test_the_heat_program(ranks: int, threads: int, tmp_path: Path) -> None:
     program = tmp_path / "heat.py"
     program.write_text(heat_program(tmp_path / "heat.npy"))

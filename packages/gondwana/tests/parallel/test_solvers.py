@@ -40,6 +40,11 @@ def damped_waves(p: Any, y: Any, x: Any) -> None:
 
 
 @gw.foreach
+def two_away(p: Any, y: Any, x: Any) -> None:
+    y[p] = 2.0 * x[p] - x[p - 2 * gw.X] - x[p + 2 * gw.X]
+
+
+@gw.foreach
 def negative(p: Any, y: Any, x: Any) -> None:
     y[p] = -x[p]
 
@@ -140,7 +145,7 @@ def test_few_unknowns_and_single_precision(world: gw.Team) -> None:
         assert found.x.to_numpy() == pytest.approx(1.5, rel=1e-6)
 
 
-@on_ranks
+@pytest.mark.ranks(1, 2, 3, 4, 6)
 @on_nodes
 def test_the_example_of_a_dielectric(world: gw.Team) -> None:
     example = runpy.run_path(str(EXAMPLE))
@@ -185,5 +190,7 @@ def test_errors(world: gw.Team) -> None:
     ):
         with pytest.raises(UsageError, match=text):
             solvers.cg(**({"A": diffusion, "b": b} | given))
+    with pytest.raises(UsageError, match=r"^two_away on .* touches x"):
+        solvers.cg(two_away, b)
     with pytest.raises(UsageError, match="restart=0"):
         solvers.gmres(diffusion, b, restart=0)

@@ -133,31 +133,36 @@ import os, signal, sys
 import gondwana as gw
 from gondwana.io.files import contents, hdf5_files, save_and_load, zarr_files
 from gondwana.io.staging import BPWriter
-path, moment = sys.argv[1:]
-gw.save(path, T=gw.ones((4, 4)))
+path, moment, step = sys.argv[1], sys.argv[2], int(sys.argv[3]) or None
+gw.save(path, T=gw.ones((4, 4)), step=step and step - 1)
 def end(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 if moment == "before the name":
     save_and_load.publish = end
 else:
     contents.slabs = zarr_files.field_of = BPWriter.end_step = end
-gw.save(path, T=gw.zeros((4, 4)))
+gw.save(path, T=gw.zeros((4, 4)), step=step)
 """
 
 
-@pytest.mark.parametrize("moment", ["within the elements", "before the name"])
+@pytest.mark.parametrize(
+    ("moment", "step"), [("within the elements", 0), ("before the name", 0), ("within the elements", 2)]
+)
 @pytest.mark.parametrize("ending", [".h5", ".zarr", ".bp"])
-def test_a_kill_leaves_the_earlier_file(tmp_path: Path, ending: str, moment: str) -> None:
+def test_a_kill_leaves_the_earlier_file(tmp_path: Path, ending: str, moment: str, step: int) -> None:
+    """That of the same name, or that of the step before."""
     path = tmp_path / f"run{ending}"
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(path), moment], capture_output=True, text=True, check=False
+        [sys.executable, "-c", KILLED, str(path), moment, str(step)], capture_output=True, text=True, check=False
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert gw.load(path)["T"].to_numpy().sum() == 16
-    assert path.with_name(f"run{ending}.unfinished").exists()
-    gw.save(path, T=gw.full((4, 4), 2.0))
+    target = checkpoint.name_of(path, step) if step else path
+    assert target.with_name(f"{target.name}.unfinished").exists()
+    gw.save(path, T=gw.full((4, 4), 2.0), step=step or None)
     assert gw.load(path)["T"].to_numpy().sum() == 32
-    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    earlier = [checkpoint.name_of(path, step - 1).name] if step else []
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [*earlier, target.name]
 
 
 @pytest.mark.parametrize("ending", [".zarr", ".bp"])

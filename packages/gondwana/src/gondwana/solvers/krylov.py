@@ -57,7 +57,8 @@ def cg(
 ) -> Solution:
     """Solve A x = b by conjugate gradients, for Hermitian positive definite A. Collective over team of b; blocks.
 
-    An iteration is a product with A, one with M and three sweeps over vectors.
+    An iteration is a product with A, one with M and two sweeps over vectors. x gets the steps of an iteration in the
+    next, and at the end.
 
     Args:
         A: operator: see `gondwana.solvers.Operator`.
@@ -91,16 +92,17 @@ def cg(
     system = System(A, b, x, M, rtol, atol, maxiter, callback, exact=exact)
     x, dot, cells = system.x, system.products.dot, b.owned
     r, d, q = system.start(), zeros_like(b), zeros_like(b)
-    rho = 0.0
+    rho = alpha = 0.0
     while system.goes_on():
         z = system.preconditioned(r)
         last, rho = rho, dot(r, z) if M is not None else system.norm**2
-        vectors.add_to_multiple(cells, d, z, rho / last if last else 0.0)
-        system.apply(d, q)
-        curvature = dot(d, q)
+        vectors.go_and_turn(cells, x, alpha, d, z, rho / last if last else 0.0)
+        curvature = system.curvature(d, q)
         if not np.real(curvature) > 0.0 or not np.isfinite(curvature):
-            break  # A is not positive definite, or numbers are not finite
-        system.iterated(system.products.subtract(x, r, rho / curvature, d, q))
+            return system.solution()  # A is not positive definite, or numbers are not finite
+        alpha = rho / curvature
+        system.iterated(system.products.shorten(r, alpha, q))
+    vectors.add(cells, x, alpha, d)
     return system.solution()
 
 
@@ -345,6 +347,15 @@ class System:
     def apply(self, x: GlobalArray, y: GlobalArray) -> None:
         """Set y to A x."""
         _apply(self._operator, x, y)
+
+    def curvature(self, d: GlobalArray, q: GlobalArray) -> Any:
+        """Set q to A d, and return the product of both."""
+        A = self._operator
+        if not isinstance(A, Foreach) or d.dtype.kind == "c" or A.contract or A.flushes or A.interpreted:
+            self.apply(d, q)
+            return self.products.dot(d, q)
+        d.exchange().wait()
+        return self.products.with_image(A, d, q)
 
     def preconditioned(self, r: GlobalArray) -> GlobalArray:
         """Return M r, in an array that the next call overwrites; without a preconditioner r itself."""

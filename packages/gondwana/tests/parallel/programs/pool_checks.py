@@ -5,13 +5,18 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from pathlib import Path
 
+import numpy as np
 import pool_cases
 from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.teams import world
+
+sys.path.insert(0, str(Path(__file__).parents[5] / "examples"))
+import parameter_study
 
 ready: list[str] = []
 
@@ -159,6 +164,26 @@ def check_idle_ranks_sleep():
         time.sleep(1.0)
         # Another rank may have answered before: then this one has slept since it is here.
         assert pool.submit(used_cpu).result(60) - before < 0.05 or world.size > 2
+
+
+def check_the_example_of_a_parameter_study():
+    """Few sweeps as in Python, and many in equilibrium, where theory has the magnetisation."""
+    n, sweeps, temperatures = 6, 2, [0.5, 2.5, 50.0]
+    few = parameter_study.study(temperatures, n, sweeps)
+    many = parameter_study.study([1.8, 2.0], 32, 2000)
+    assert (few is None, many is None) == (world.rank > 0, world.rank > 0)
+    for temperature, (found, last) in zip(temperatures, few or (), strict=False):
+        spins = np.ones((n, n), int)
+        for sweep in range(sweeps):
+            for x, y in sorted(np.ndindex(n, n), key=lambda place: sum(place) % 2):
+                around = sum(spins[(x + i) % n, (y + j) % n] for i, j in ((1, 0), (-1, 0), (0, 1), (0, -1)))
+                if 0.5 + 0.5 * gw.random(42, (x, y), sweep) < np.exp(-2 / temperature * spins[x, y] * around):
+                    spins[x, y] *= -1
+        assert np.array_equal(last, spins), temperature
+        assert abs(found - abs(spins.mean())) < 1e-15, temperature
+    for temperature, (found, _) in zip([1.8, 2.0], many or (), strict=False):
+        exact = (1 - np.sinh(2 / temperature) ** -4) ** (1 / 8)
+        assert abs(found - exact) < 5e-3, (found, exact)
 
 
 if __name__ == "__main__":
