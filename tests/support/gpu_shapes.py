@@ -18,7 +18,7 @@ from typing import Any
 
 import gondwana as gw
 from gondwana.compiler.types.arguments import describe
-from gondwana.gpu.bindings import assemble
+from gondwana.gpu.bindings import assemble, disassembled
 from gondwana.kernels.arguments import kernel_arrays
 from gondwana.kernels.cuda import tuner
 from gondwana.kernels.cuda.build import build, build_pair
@@ -90,7 +90,7 @@ class Case:
         found = resources[code.symbol]
         a_thread = -(-found.registers // 8) * 8
         blocks = min(REGISTERS // (a_thread * shape.threads), THREADS // shape.threads, SHARED // (found.shared + 1024))
-        instructions, stored = assembly.sass_loop(assembly.disassembled(image))
+        instructions, stored = assembly.sass_loop(disassembled(image))
         cost = instructions * self.written / stored if stored else 0.0
         return Result(self.name, shape, found.registers, blocks, found.local, found.shared, round(cost, 1))
 

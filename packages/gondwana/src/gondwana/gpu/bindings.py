@@ -10,6 +10,8 @@ import ctypes
 import math
 import os
 import re
+import subprocess
+import tempfile
 import threading
 import uuid
 from types import ModuleType
@@ -426,6 +428,19 @@ def assemble(ptx: bytes, capability: tuple[int, int]) -> tuple[bytes, dict[str, 
         raise CudaError(f"PTX does not translate: {error}: {_text(bytes(log)).strip()}") from None
     finally:
         nvjitlink.destroy(linker)
+
+
+def disassembled(machine_code: bytes) -> str:
+    """Return the machine code of a GPU as text, "" where NVIDIA's disassembler is not installed. Local; runs it."""
+    from cuda.pathfinder import find_nvidia_binary_utility
+
+    program = find_nvidia_binary_utility("nvdisasm")
+    if program is None:
+        return ""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(machine_code)
+        file.flush()
+        return subprocess.run([program, "-c", file.name], capture_output=True, text=True, check=True).stdout
 
 
 def _resources(log: str, ptx: str) -> dict[str, EntryFacts]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import tempfile
 from typing import NamedTuple
 
 from gondwana.kernels.inspection.loops import Loop, innermost
@@ -76,19 +74,6 @@ def ptx_registers(text: str) -> dict[str, int]:
         {'pred': 59}
     """
     return {kind: int(count) for kind, count in _DECLARED.findall(text)}
-
-
-def disassembled(machine_code: bytes) -> str:
-    """Return the machine code of a GPU as text, "" where NVIDIA's disassembler is not installed. Local; runs it."""
-    from cuda.pathfinder import find_nvidia_binary_utility
-
-    program = find_nvidia_binary_utility("nvdisasm")
-    if program is None:
-        return ""
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(machine_code)
-        file.flush()
-        return subprocess.run([program, "-c", file.name], capture_output=True, text=True, check=True).stdout
 
 
 def sass_loop(text: str) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from gondwana.compiler.types.footprint import Footprint
 from gondwana.compiler.types.records import named_dtype
 from gondwana.domains import IndexSet
 from gondwana.errors import KernelError, UsageError
-from gondwana.gpu.bindings import assemble
+from gondwana.gpu.bindings import assemble, disassembled
 from gondwana.gpu.device import device
 from gondwana.gpu.interface import EntryFacts
 from gondwana.kernels.arguments import overlapping
@@ -182,7 +182,7 @@ def _on_gpu(kernel: Kernel, variant: Variant, domain: IndexSet, capability: Capa
         loop = replace(loop, points=loop.stores // written)  # each point stores into each array that is written
     traffic = _traffic(variant, footprints)
     machine_code, resources = assemble(code.code, capability)
-    sass = assembly.disassembled(machine_code)
+    sass = disassembled(machine_code)
     return Inspection(
         kernel.py_func.__qualname__,
         "sm_{}{}".format(*capability),
