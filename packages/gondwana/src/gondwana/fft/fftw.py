@@ -112,14 +112,9 @@ class Plan:
     """
 
     def __init__(
-        self,
-        source: npt.NDArray[Any],
-        target: npt.NDArray[Any],
-        axes: Sequence[int],
-        sign: int,
-        *,
+        self, source: npt.NDArray[Any], target: npt.NDArray[Any], axes: Sequence[int], sign: int, *,
         aligned: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         kind = "dft" + ("_r2c" if source.dtype.kind == "f" else "_c2r" if target.dtype.kind == "f" else "")
         make, self.call, destroy = _functions(target.dtype.char in "fF", kind)
         shape = np.maximum(source.shape, target.shape).tolist()

@@ -12,7 +12,7 @@ from gondwana.compiler.function import jit
 from gondwana.memory.segment import Segment
 from gondwana.teams import Team
 from gondwana.transfer.plans.create import plan
-from gondwana.transfer.plans.plan import Plan
+from gondwana.transfer.plans.plan import Plan as CopyPlan
 
 Integers = npt.NDArray[np.int64]
 
@@ -30,7 +30,7 @@ class Halo(NamedTuple):
         received: entries of others, in the order in which `connect` was given their numbers.
     """
 
-    plan: Plan
+    plan: CopyPlan
     rows: Integers
     sent: npt.NDArray[Any]
     received: npt.NDArray[Any]

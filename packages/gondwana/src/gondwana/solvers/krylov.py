@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from gondwana.arrays.create import zeros_like
 from gondwana.arrays.global_array import GlobalArray
@@ -44,17 +45,9 @@ class Solution(NamedTuple):
 
 
 def cg(
-    A: Operator,
-    b: GlobalArray,
-    x: GlobalArray | None = None,
-    *,
-    rtol: float = 1e-5,
-    atol: float = 0.0,
-    maxiter: int | None = None,
-    M: Operator | None = None,
-    callback: Callback | None = None,
-    exact: bool = False,
-) -> Solution:
+    A: Operator, b: GlobalArray, x: GlobalArray | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
+    maxiter: int | None = None, M: Operator | None = None, callback: Callback | None = None, exact: bool = False,
+) -> Solution:  # fmt: skip
     """Solve A x = b by conjugate gradients, for Hermitian positive definite A. Collective over team of b; blocks.
 
     An iteration is a product with A, one with M and two sweeps over vectors. x gets the steps of an iteration in the
@@ -107,17 +100,9 @@ def cg(
 
 
 def bicgstab(
-    A: Operator,
-    b: GlobalArray,
-    x: GlobalArray | None = None,
-    *,
-    rtol: float = 1e-5,
-    atol: float = 0.0,
-    maxiter: int | None = None,
-    M: Operator | None = None,
-    callback: Callback | None = None,
-    exact: bool = False,
-) -> Solution:
+    A: Operator, b: GlobalArray, x: GlobalArray | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
+    maxiter: int | None = None, M: Operator | None = None, callback: Callback | None = None, exact: bool = False,
+) -> Solution:  # fmt: skip
     """Solve A x = b by BiCGSTAB, for any A that is not singular. Collective over team of b; blocks.
 
     An iteration is two products with A and two with M. Arguments, result and errors as for `cg`; M approximates the
@@ -137,7 +122,7 @@ def bicgstab(
     x, dot, cells = system.x, system.products.dot, b.owned
     r = system.start()
     shadow, d, v, t = (zeros_like(b) for _ in range(4))
-    vectors.copy(cells, shadow, r)
+    shadow[...] = r
     rho = alpha = omega = 1.0
     while system.goes_on():
         last, rho = rho, dot(shadow, r)
@@ -152,7 +137,8 @@ def bicgstab(
         if across == 0.0:
             break
         alpha = rho / across
-        norm = system.products.subtract(x, r, alpha, dd, v)
+        vectors.add(cells, x, alpha, dd)
+        norm = system.products.shorten(r, alpha, v)
         if norm <= system.bound:
             system.iterated(norm)
             break
@@ -160,29 +146,16 @@ def bicgstab(
         system.apply(ss, t)
         squares = system.products.norm(t) ** 2
         omega = dot(t, r) / squares if squares else 0.0
-        if ss is r:  # the sweep below changes it
-            vectors.add(cells, x, omega, r)
-            vectors.add(cells, r, -omega, t)
-            norm = system.products.norm(r)
-        else:
-            norm = system.products.subtract(x, r, omega, ss, t)
-        system.iterated(norm)
+        vectors.add(cells, x, omega, ss)
+        system.iterated(system.products.shorten(r, omega, t))
     return system.solution()
 
 
 def gmres(
-    A: Operator,
-    b: GlobalArray,
-    x: GlobalArray | None = None,
-    *,
-    rtol: float = 1e-5,
-    atol: float = 0.0,
-    restart: int = 20,
-    maxiter: int | None = None,
-    M: Operator | None = None,
-    callback: Callback | None = None,
+    A: Operator, b: GlobalArray, x: GlobalArray | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
+    restart: int = 20, maxiter: int | None = None, M: Operator | None = None, callback: Callback | None = None,
     exact: bool = False,
-) -> Solution:
+) -> Solution:  # fmt: skip
     """Solve A x = b by restarted GMRES, for any A that is not singular. Collective over team of b; blocks.
 
     An iteration is a product with A and one with M, and makes a further vector orthogonal to those since the restart.
@@ -221,72 +194,38 @@ def gmres(
     x, dot, cells = system.x, system.products.dot, b.owned
     r, basis = system.start(), [zeros_like(b)]
     while system.goes_on():
-        vectors.scale(cells, basis[0], 1.0 / system.norm, r)
-        triangle = _Triangle(system.norm, restart, b.dtype)
-        while system.goes_on() and triangle.size < restart:
-            if len(basis) == triangle.size + 1:
+        basis[0][...] = 1.0 / system.norm * r
+        matrix = np.zeros((restart + 1, restart), np.promote_types(b.dtype, np.float64))  # Hessenberg's
+        n, right, factors = 0, system.norm * np.eye(restart + 1)[0], np.zeros(0)
+        while system.goes_on() and n < restart:
+            if len(basis) == n + 1:
                 basis.append(zeros_like(b))
-            following = basis[triangle.size + 1]
-            system.apply(system.preconditioned(basis[triangle.size]), following)
-            column = []
-            for vector in basis[: triangle.size + 1]:
-                column.append(dot(vector, following))
-                vectors.add(cells, following, -column[-1], vector)
-            height = system.products.norm(following)
-            system.iterated(triangle.append([*column, height]))
+            following = basis[n + 1]
+            system.apply(system.preconditioned(basis[n]), following)
+            for row, vector in enumerate(basis[: n + 1]):
+                matrix[row, n] = dot(vector, following)
+                vectors.add(cells, following, -matrix[row, n].item(), vector)
+            height = matrix[n + 1, n] = system.products.norm(following)
+            n += 1
+            # By one rank, since processors may round differently, and all must end together.
+            least = _least(matrix[: n + 1, :n], right[: n + 1]) if b.team.rank == 0 else None
+            factors, norm = b.team.bcast(least)
+            system.iterated(norm)
             if height == 0.0:
                 break
-            vectors.scale(cells, following, 1.0 / height, following)
-        vectors.scale(cells, r, 0.0, r)
-        for factor, vector in zip(triangle.solved(), basis, strict=False):
+            following *= 1.0 / height
+        r.fill(0.0)
+        for factor, vector in zip(factors.tolist(), basis, strict=False):
             vectors.add(cells, r, factor, vector)
         vectors.add(cells, x, 1.0, system.preconditioned(r))
         system.restart(r)
     return system.solution()
 
 
-class _Triangle:
-    """The least-squares problem of GMRES: Hessenberg's matrix, made a triangle by rotations of Givens.
-
-    Args:
-        norm: norm of the residual.
-        most: largest number of columns.
-        dtype: type of the vectors.
-
-    Attributes:
-        size: number of columns so far.
-    """
-
-    def __init__(self, norm: float, most: int, dtype: np.dtype[Any]) -> None:
-        wide = np.promote_types(dtype, np.float64)
-        self.size = 0
-        self._matrix = np.zeros((most + 1, most), wide)
-        self._right = np.zeros(most + 1, wide)
-        self._right[0] = norm
-        self._rotations: list[tuple[float, Any]] = []
-
-    def append(self, column: list[Any]) -> float:
-        """Append a column of the matrix, and return the norm of the residual."""
-        n = self.size
-        column = list(column)
-        for i, (c, s) in enumerate(self._rotations):
-            column[i], column[i + 1] = c * column[i] + s * column[i + 1], -np.conj(s) * column[i] + c * column[i + 1]
-        upper, lower = column[n], column[n + 1]
-        radius = float(np.hypot(abs(upper), abs(lower)))
-        c = abs(upper) / radius if radius else 1.0
-        s = (upper / abs(upper) if upper else 1.0) * np.conj(lower) / radius if radius else 0.0
-        column[n] = c * upper + s * lower
-        self._matrix[: n + 1, n] = column[: n + 1]
-        self._right[n], self._right[n + 1] = c * self._right[n], -np.conj(s) * self._right[n]
-        self._rotations.append((c, s))
-        self.size += 1
-        return float(abs(self._right[n + 1]))
-
-    def solved(self) -> list[Any]:
-        """Return the factors of the vectors in the best approximation."""
-        n = self.size
-        factors: list[Any] = np.linalg.lstsq(self._matrix[:n, :n], self._right[:n])[0].tolist()
-        return factors
+def _least(matrix: npt.NDArray[Any], right: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], float]:
+    """The factors of the columns that come nearest to the right-hand side, and the distance that is left."""
+    factors = np.linalg.lstsq(matrix, right)[0]
+    return factors, float(np.linalg.norm(right - matrix @ factors))
 
 
 class System:
@@ -319,7 +258,7 @@ class System:
         """Return the residual of the first approximation."""
         r = zeros_like(self._b)
         if self._is_zero:
-            vectors.copy(self._b.owned, r, self._b)
+            r[...] = self._b
         else:
             self.restart(r)
         return r
@@ -327,9 +266,9 @@ class System:
     def restart(self, r: GlobalArray) -> None:
         """Compute the residual anew."""
         q = zeros_like(self._b)
-        vectors.copy(self._b.owned, r, self.x)
+        r[...] = self.x
         self.apply(r, q)
-        vectors.residual(self._b.owned, r, self._b, q)
+        r[...] = self._b - q
         q.close()
         self.norm = self.products.norm(r)
 

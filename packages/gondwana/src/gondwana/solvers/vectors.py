@@ -43,10 +43,6 @@ class Products:
         """Subtract alpha q from r, and return the norm of r."""
         return float(np.sqrt(self._sum(_shorten, r, alpha, q)))
 
-    def subtract(self, x: GlobalArray, r: GlobalArray, alpha: Any, d: GlobalArray, q: GlobalArray) -> float:
-        """Add alpha d to x and subtract alpha q from r, in one sweep; return the norm of r."""
-        return float(np.sqrt(self._sum(_step, x, r, alpha, d, q)))
-
     def _sum(self, kernel: Any, *args: Any) -> float:
         of = args[0]
         return float(_reduce(kernel, self._op).all(of.team, of.owned, *args))
@@ -88,24 +84,6 @@ def _shorten(p: Any, r: Any, alpha: Any, q: Any) -> float:
     return _squared(r[p])  # type: ignore[no-any-return]
 
 
-def _step(p: Any, x: Any, r: Any, alpha: Any, d: Any, q: Any) -> float:
-    x[p] += alpha * d[p]
-    r[p] -= alpha * q[p]
-    return _squared(r[p])  # type: ignore[no-any-return]
-
-
-@foreach
-def copy(p: Any, y: Any, x: Any) -> None:
-    """Set y to x."""
-    y[p] = x[p]
-
-
-@foreach
-def scale(p: Any, y: Any, alpha: Any, x: Any) -> None:
-    """Set y to a multiple of x."""
-    y[p] = alpha * x[p]
-
-
 @foreach
 def add(p: Any, y: Any, alpha: Any, x: Any) -> None:
     """Add a multiple of x to y."""
@@ -123,9 +101,3 @@ def go_and_turn(p: Any, x: Any, alpha: Any, d: Any, z: Any, beta: Any) -> None:
     """Add alpha d to x, then set d to z plus beta d."""
     x[p] += alpha * d[p]
     d[p] = z[p] + beta * d[p]
-
-
-@foreach
-def residual(p: Any, r: Any, b: Any, q: Any) -> None:
-    """Set r to b - q."""
-    r[p] = b[p] - q[p]
