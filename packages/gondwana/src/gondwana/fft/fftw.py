@@ -149,9 +149,8 @@ def _scratch(array: npt.NDArray[Any]) -> tuple[int, npt.NDArray[Any]]:
 def _functions(single: bool, kind: str) -> tuple[Any, Any, Any]:
     """The functions that make, execute and destroy plans."""
     library, prefix = ctypes.CDLL(str(SINGLE) if single else require()), "fftwf" if single else "fftw"
-    make, call, destroy = (
-        getattr(library, f"{prefix}_{name}") for name in (f"plan_guru64_{kind}", f"execute_{kind}", "destroy_plan")
-    )
+    names = f"plan_guru64_{kind}", f"execute_{kind}", "destroy_plan"
+    make, call, destroy = (getattr(library, f"{prefix}_{name}") for name in names)
     place, number = ctypes.c_void_p, ctypes.c_int
     make.argtypes = [number, place, number, place, place, place, *([number] if kind == "dft" else []), ctypes.c_uint]
     make.restype, call.argtypes, destroy.argtypes = place, [place] * 3, [place]

@@ -208,8 +208,7 @@ def gmres(
             height = matrix[n + 1, n] = system.products.norm(following)
             n += 1
             # By one rank, since processors may round differently, and all must end together.
-            least = _least(matrix[: n + 1, :n], right[: n + 1]) if b.team.rank == 0 else None
-            factors, norm = b.team.bcast(least)
+            factors, norm = b.team.bcast(_least(matrix[: n + 1, :n], right[: n + 1]) if b.team.rank == 0 else None)
             system.iterated(norm)
             if height == 0.0:
                 break

@@ -221,9 +221,8 @@ class _Level:
         self.x, self.b, self.d = (zeros_like(like) for _ in range(3))
         ghost = np.where(np.array(layout.grid) > 1, np.minimum(n, 2), 1)
         self.r = _on(like, dataclasses.replace(layout, ghost=tuple(ghost.tolist())))
-        long = np.array(of[0]) >= _ANISOTROPY * min(
-            (x for x, cells in zip(of[0], n, strict=True) if cells > 1), default=0
-        )
+        shortest = min((length for length, cells in zip(of[0], n, strict=True) if cells > 1), default=0)
+        long = np.array(of[0]) >= _ANISOTROPY * shortest
         self._sizes, pad = tuple(np.where(long, n, (n + 1) // 2).tolist()), (1,) * (3 - like.ndim)
         self._first, self._cells = (0,) * len(pad) + tuple(layout.domain.lo), pad + like.shape
         self._ratios = (*map(np.float64, pad), *(self._sizes / n))

@@ -91,11 +91,8 @@ class SparseMatrix:
         edge_starts, numbers_of_own = np.append(0, np.cumsum(lengths)), np.arange(own.start, own.stop)
         other = slices_of(edge_starts, places, entries[outside], edges + own.start, range(len(numbers)))
         if len(outside):
-            first, at, entries = (
-                first - np.searchsorted(outside, first),
-                np.delete(at, outside),
-                np.delete(entries, outside),
-            )
+            first = first - np.searchsorted(outside, first)
+            at, entries = np.delete(at, outside), np.delete(entries, outside)
         halo = connect(self.team, owners, numbers, self.dtype)
         self.local = Rows(slices_of(first, at, entries, numbers_of_own, own), other, halo)
         self._described = describe(self.local)

@@ -50,11 +50,7 @@ def extremes(box: gw.RectDomain, cells: int) -> list[tuple[int, tuple[int, int, 
     first = state_of(box.lo, cells) * pow(stream.MULTIPLIER, -1, stream.MODULUS) % stream.MODULUS
     jumps = stream.power(cells), stream.power(cells**2)
     _scan(np.uint64(first), np.uint64(jumps[0]), np.uint64(jumps[1]), box.lo, box.hi, states, points)
-    return [
-        (int(state), (int(p[0]), int(p[1]), int(p[2])))
-        for side in range(2)
-        for state, p in zip(states[side], points[side], strict=True)
-    ]
+    return list(zip(states.ravel().tolist(), map(tuple, points.reshape(-1, 3).tolist()), strict=True))
 
 
 def state_of(point: gw.Point, cells: int) -> int:

@@ -192,10 +192,8 @@ def _check(arrays: Mapping[str, Any], team: Team) -> None:
         if not name.isidentifier():
             raise UsageError(f"an array is named {name!r}: give a name as Python's variables have")
         if not isinstance(array, Divided | np.ndarray) or getattr(array, "team", team) is not team:
-            advice = (
-                "of the ranks of team=, a view of one, or an ndarray of this rank; numbers and texts are attributes"
-            )
-            raise UsageError(f"{name!r} is {array!r}: give a global array {advice}")
+            what = "of the ranks of team=, a view of one, or an ndarray of this rank; numbers and texts are attributes"
+            raise UsageError(f"{name!r} is {array!r}: give a global array {what}")
 
 
 @contextmanager
