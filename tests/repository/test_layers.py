@@ -23,7 +23,7 @@ PACKAGES = {
     # and 2,900. Of the lines of the library 3,800 are the verbs for own problems: arithmetic, walls, particles, cells,
     # transforms, solvers, files.
     "gondwana": ((), 42_799),
-    "gondwana-apps": (("gondwana",), 8_329),
+    "gondwana-apps": (("gondwana",), 8_330),
     "gondwana-bench": (("gondwana", "gondwana_apps"), 9_890),
     "gondwana-emulator": (("gondwana",), 2_868),
 }

@@ -50,7 +50,8 @@ def extremes(box: gw.RectDomain, cells: int) -> list[tuple[int, tuple[int, int, 
     first = state_of(box.lo, cells) * pow(stream.MULTIPLIER, -1, stream.MODULUS) % stream.MODULUS
     jumps = stream.power(cells), stream.power(cells**2)
     _scan(np.uint64(first), np.uint64(jumps[0]), np.uint64(jumps[1]), box.lo, box.hi, states, points)
-    return list(zip(states.ravel().tolist(), map(tuple, points.reshape(-1, 3).tolist()), strict=True))
+    cells_of_states: list[Any] = points.reshape(-1, 3).tolist()
+    return list(zip(states.ravel().tolist(), map(tuple, cells_of_states), strict=True))
 
 
 def state_of(point: gw.Point, cells: int) -> int:
