@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from in_turns import merged
+import recording
 from mpi4py import MPI
 
 import gondwana as gw
 from gondwana import solvers
-from gondwana.results import write_json
-from gondwana_bench.disturbance import undisturbed, watched
-from gondwana_bench.rows import Row, beside, in_milliseconds
+from gondwana_bench.rows import Row
 
 SOURCE = Path(__file__).with_name("multigrid.c")
 ROUNDS, CYCLES = 7, 4
@@ -87,44 +85,26 @@ def measured(n: int, folder: Path) -> Iterator[Row]:
     same = np.abs(x.values - by_hand.x[1:-1, 1:-1, 1:-1]).max() <= 1e-3 * x.max()
     verified = bool(gw.world.allreduce(int(same), op="min")) and norms["C"][3] < 0.2 * norms["C"][2]
 
-    def in_turns(number: int) -> dict[str, float]:
-        times = {}
-        for who in list(runs)[:: 1 if number % 2 else -1]:
-            x.fill(0.0)
-            by_hand.x.fill(0.0)
-            gw.world.barrier()
-            start = time.perf_counter()
-            runs[who]()
-            gw.world.barrier()
-            times[who] = (time.perf_counter() - start) / CYCLES
-        return times
+    def seconds(who: str) -> float:
+        x.fill(0.0)
+        by_hand.x.fill(0.0)
+        return recording.seconds_of(runs[who]) / CYCLES
 
-    rounds = undisturbed(in_turns, ROUNDS, gw.world)
-    given = [times["C"] for times in rounds], [times["ours"] for times in rounds], "rival_"
-    yield {
-        "example": "multigrid", "rival": "C", "cells": f"{n} x {n} x {n}", "ranks": gw.world.size, "steps": CYCLES,
-        "factor": norms["ours"][3] / norms["ours"][2], "rival_factor": norms["C"][3] / norms["C"][2],
-        **beside(*given, {"verified": verified}, milliseconds=in_milliseconds),
-    }  # fmt: skip
+    times = recording.in_turns({who: functools.partial(seconds, who) for who in runs}, ROUNDS)
+    factors = {"factor": norms["ours"][3] / norms["ours"][2], "rival_factor": norms["C"][3] / norms["C"][2]}
+    case = {"example": "multigrid", "cells": f"{n} x {n} x {n}", "steps": CYCLES, **factors}
+    yield recording.row(case, "C", times["C"], times["ours"], verified)
 
 
 def main() -> None:
-    """Print the milliseconds of a cycle of ours and of the program in C, and the ratio C / ours with its interval."""
+    """Measure, print, and store what is found."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("n", type=int, help="cells along each axis, a power of two")
     parser.add_argument("--json", type=Path, help="collection of results to which this one is added")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        rows = list(watched(measured(given.n, Path(gw.world.bcast(folder))), gw.world))
-    if gw.world.rank == 0:
-        for row in rows:
-            ratio = "{:.2f} ({:.2f} to {:.2f})".format(*(row[f"ratio{end}"] for end in ("", "_low", "_high")))
-            times = f"{row['milliseconds']:.1f} ms, C {row['rival_milliseconds']:.1f} ms, C / ours {ratio}"
-            factors = f"factors {row['factor']:.3f} and {row['rival_factor']:.3f}"
-            end = f"load of others {row['foreign_load']}, {'right' if row['verified'] else 'WRONG'}"
-            print(f"{row['cells']}, {row['ranks']} ranks: a cycle {times}, {factors}, {end}", flush=True)
-        if given.json is not None:
-            write_json(given.json, merged(given.json, rows))
+        rows = measured(given.n, Path(gw.world.bcast(folder)))
+        recording.record(rows, "multigrid", ("example", "cells", "ranks"), given.json)
 
 
 if __name__ == "__main__":

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import recording
 import scipy.sparse
-from in_turns import merged
 from mpi4py import MPI
 
 import gondwana as gw
 from gondwana import solvers
-from gondwana.results import write_json
-from gondwana_bench.disturbance import undisturbed, watched
-from gondwana_bench.rows import Row, beside, in_milliseconds
+from gondwana_bench.rows import Row
 
 ROUNDS = 15
 SECONDS = 0.1
@@ -145,53 +143,23 @@ def measured(name: str, n: int) -> Iterator[Row]:
     verified = gw.world.allreduce(min(np.allclose(one, y.values, 1e-11, 1e-11) for one in theirs.values()), min)
 
     def timed(run: Callable[[], None], count: int) -> float:
-        gw.world.barrier()
-        start = time.perf_counter()
-        for _ in range(count):
-            run()
-        gw.world.barrier()
-        return (time.perf_counter() - start) / count
+        return recording.seconds_of(lambda: [run() for _ in range(count)]) / count
 
     count = gw.world.allreduce(max(1, round(SECONDS / timed(runs["ours"], 5))), max)
-
-    def in_turns(number: int) -> dict[str, float]:
-        order = list(runs)[number % len(runs) :] + list(runs)[: number % len(runs)]
-        return {who: timed(runs[who], count) for who in order}
-
-    rounds = undisturbed(in_turns, ROUNDS, gw.world)
+    times = recording.in_turns({who: functools.partial(timed, run, count) for who, run in runs.items()}, ROUNDS)
+    case = {"example": name, "cells": f"{size(n)}", "steps": count}
     for rival in rivals:
-        yield {
-            "example": name,
-            "rival": rival,
-            "cells": f"{size(n)}",
-            "ranks": gw.world.size,
-            "steps": count,
-            **beside(
-                [times[rival] for times in rounds],
-                [times["ours"] for times in rounds],
-                "rival_",
-                {"verified": bool(verified)},
-                milliseconds=in_milliseconds,
-            ),
-        }
+        yield recording.row(case, rival, times[rival], times["ours"], bool(verified))
 
 
 def main() -> None:
-    """Print the milliseconds of a product of ours and of each rival, and the ratio ours / rival with its interval."""
+    """Measure, print, and store what is found."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("matrix", choices=MATRICES)
     parser.add_argument("n", type=int, help="points along a side of the cube, or rows")
     parser.add_argument("--json", type=Path, help="collection of results to which this one is added")
     given = parser.parse_args()
-    rows = list(watched(measured(given.matrix, given.n), gw.world))
-    if gw.world.rank == 0:
-        for row in rows:
-            ratio = "{:.2f} ({:.2f} to {:.2f})".format(*(1 / row[f"ratio{end}"] for end in ("", "_high", "_low")))
-            times = f"{row['milliseconds']:.3f} ms, {row['rival']} {row['rival_milliseconds']:.3f} ms, ratio {ratio}"
-            end = f"load of others {row['foreign_load']}, {'right' if row['verified'] else 'WRONG'}"
-            print(f"{row['example']}, {row['cells']} rows, {row['ranks']} ranks: ours {times}, {end}", flush=True)
-        if given.json is not None:
-            write_json(given.json, merged(given.json, rows))
+    recording.record(measured(given.matrix, given.n), "sparse", ("example", "cells", "ranks"), given.json)
 
 
 if __name__ == "__main__":

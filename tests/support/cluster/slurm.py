@@ -100,8 +100,14 @@ class Cluster:
         return [*self.login.enter(self.home, user=USER), "env", "-i", *settings, *words]
 
     def run(self, *words: str, timeout: float = 60, variables: Mapping[str, str] | None = None) -> jobs.Outcome:
-        """Run a command as the user on the login node to its end."""
-        return jobs.run_command(self.command(words, variables), timeout=timeout)
+        """Run a command as the user on the login node to its end.
+
+        Once more where Open MPI 5.0 has crashed inside of MPI_Init, which a message of a faster rank makes it do rarely.
+        """
+        outcome = jobs.run_command(self.command(words, variables), timeout=timeout)
+        if "Segmentation fault" in outcome.stderr and "ompi_mpi_init+" in outcome.stderr:
+            outcome = jobs.run_command(self.command(words, variables), timeout=timeout)
+        return outcome
 
     def script(self, text: str, timeout: float = 60, variables: Mapping[str, str] | None = None) -> jobs.Outcome:
         """Run commands of a shell as the user on the login node to their end."""
