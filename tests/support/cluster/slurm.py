@@ -102,7 +102,7 @@ class Cluster:
     def run(self, *words: str, timeout: float = 60, variables: Mapping[str, str] | None = None) -> jobs.Outcome:
         """Run a command as the user on the login node to its end.
 
-        Once more where Open MPI 5.0 has crashed inside of MPI_Init, which a message of a faster rank makes it do rarely.
+        Once more where Open MPI 5.0 has crashed inside of MPI_Init, as a message of a faster rank rarely makes it do.
         """
         outcome = jobs.run_command(self.command(words, variables), timeout=timeout)
         if "Segmentation fault" in outcome.stderr and "ompi_mpi_init+" in outcome.stderr:
