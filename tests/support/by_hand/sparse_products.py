@@ -86,6 +86,8 @@ class ByHand:
         needed, columns = np.unique(entries.col[outside], return_inverse=True)
         other = (entries.data[outside], (entries.row[outside], columns))
         self.other = scipy.sparse.csr_array(other, shape=(rows.shape[0], len(needed)))
+        for part in (self.own, self.other):  # as the loop in C takes them
+            part.indptr, part.indices = part.indptr.astype(np.int32), part.indices.astype(np.int32)
         counts = np.bincount(np.searchsorted(firsts, needed, "right") - 1, minlength=self.comm.size)
         wanted = self.comm.alltoall(np.split(needed, np.cumsum(counts)[:-1]))
         self.rows = np.concatenate(wanted) - first
