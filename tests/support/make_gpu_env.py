@@ -43,10 +43,10 @@ sys.exit(sys.version_info < (3, 11) or not all(map(importlib.util.find_spec, ("n
 """
 COMPILES = """
 from numba import cuda, float32, void
-from gondwana.gpu.bindings import link
+from gondwana.gpu.bindings import assemble
 def scale(a): a[cuda.grid(1)] *= 2
 text, _ = cuda.compile_ptx(scale, void(float32[:]), cc=(8, 0))
-link(text.encode(), (8, 0))
+assemble(text.encode(), (8, 0))
 """
 """A test of a compiler and an assembler for GPUs: they need NVVM and nvJitLink, which are libraries of their own."""
 

@@ -266,7 +266,7 @@ class CudaDriver(Driver):
 
     def link(self, ptx: bytes, capability: tuple[int, int]) -> bytes:
         """Translate PTX to machine code of a compute capability. Needs no device."""
-        return link(ptx, capability)
+        return assemble(ptx, capability)[0]
 
     def load(self, image: bytes) -> int:
         """Load machine code or PTX, and return the module."""
@@ -385,11 +385,6 @@ class _Pack:
         # Pairs of a key (1: address of the buffer, 2: address of its size) and a value; 0 ends them.
         self._extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(self.buffer), 2, ctypes.addressof(self._size), 0)
         self.address = ctypes.addressof(self._extra)
-
-
-def link(ptx: bytes, capability: tuple[int, int]) -> bytes:
-    """Translate PTX to machine code: see `assemble`. Local."""
-    return assemble(ptx, capability)[0]
 
 
 def assemble(ptx: bytes, capability: tuple[int, int]) -> tuple[bytes, dict[str, EntryFacts]]:

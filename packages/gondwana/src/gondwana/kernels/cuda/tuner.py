@@ -97,13 +97,11 @@ def tuned(
     if not _worth_a_trial(loaded, box[2]):
         return loaded
 
-    stack = device.driver.entry_facts(loaded.entry).local
-
     def seconds(shape: Shape) -> float:
         try:
             one = version(shape)
-            if device.driver.entry_facts(one.entry).local > stack:  # values that found no register
-                return math.inf
+            if device.driver.entry_facts(one.entry).local > device.driver.entry_facts(loaded.entry).local:
+                return math.inf  # there are values that found no register
             table = one.table(*box)
             return measured(device, lambda: one.run(table, data, "", 0))
         except CudaError:  # too large for this device; where the device is lost, the launch that follows says so

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -57,9 +58,9 @@ class Inspection:
         traffic: bytes of a point; None for a function of `gw.jit`, or if accesses depend on data.
         registers: registers of the loop on the host; None on a GPU, and without a loop.
         declared: registers that the PTX names, by type; empty for the host.
-        sass: machine code of the GPU as text; "" for the host, and without the wheel of nvdisasm.
+        sass: machine code of the GPU as text; "" for the host, and without the wheels of nvJitLink and nvdisasm.
         instructions: instructions of the loop in that text at a point; 0 if they are unknown.
-        resources: resources of a thread, as the GPU's assembler reports them; None for the host.
+        resources: resources of a thread, as nvJitLink's assembler reports them; None for the host, and without it.
     """
 
     name: str
@@ -181,8 +182,10 @@ def _on_gpu(kernel: Kernel, variant: Variant, domain: IndexSet, capability: Capa
     if loop is not None and written and loop.stores % written == 0:
         loop = replace(loop, points=loop.stores // written)  # each point stores into each array that is written
     traffic = _traffic(variant, footprints)
-    machine_code, resources = assemble(code.code, capability)
-    sass = disassembled(machine_code)
+    sass, resources = "", None
+    with contextlib.suppress(UsageError):  # without nvJitLink
+        machine_code, of_kernels = assemble(code.code, capability)
+        sass, resources = disassembled(machine_code), of_kernels[code.symbol]
     return Inspection(
         kernel.py_func.__qualname__,
         "sm_{}{}".format(*capability),
@@ -192,7 +195,7 @@ def _on_gpu(kernel: Kernel, variant: Variant, domain: IndexSet, capability: Capa
         declared=assembly.ptx_registers(text),
         sass=sass,
         instructions=_a_point(assembly.sass_loop(sass), traffic),
-        resources=resources[code.symbol],
+        resources=resources,
     )
 
 
