@@ -185,7 +185,9 @@ def test_kernels(run: Call) -> None:
         one = driver()
         module = one.load(b".version 8.0 .entry sweep")
         entry = one.entry(module, "sweep")
-        with pytest.raises(CudaError, match=r"^cuModuleGetFunction\(28672, missing\): CUDA_ERROR_NOT_FOUND: named symbol"):
+        with pytest.raises(
+            CudaError, match=r"^cuModuleGetFunction\(28672, missing\): CUDA_ERROR_NOT_FOUND: named symbol"
+        ):
             one.entry(module, "missing")
         assert one.entry_facts(entry) == EntryFacts(registers=104, local=103, shared=101, threads=100)
         one.allow_shared(entry, 99_000)
@@ -203,7 +205,8 @@ def test_kernels(run: Call) -> None:
     shape = "cuLaunchKernel 0x7100 grid 3 4 5 block 32 2 1 shared 512 stream 0x77 parameters 0 arguments"
     small = "cuLaunchKernel 0x7100 grid 1 1 1 block 1 1 1 shared 0 stream 0 parameters 0 arguments"
     assert run(program)[1:] == [
-        "cuModuleLoadData .version 8.0 .entry sweep", "cuModuleGetFunction 0x7000 sweep", "cuModuleGetFunction 0x7000 missing",
+        "cuModuleLoadData .version 8.0 .entry sweep", "cuModuleGetFunction 0x7000 sweep",
+        "cuModuleGetFunction 0x7000 missing",
         "cuFuncSetAttribute 0x7100 8 99000", "cuOccupancy 0x7100 256 1024", f"{shape} {arguments.hex()}",
         f"{shape} {arguments[::-1].hex()}", f"{small} {'01' * 8}", f"{small} none", "cuModuleUnload 0x7000",
     ]  # fmt: skip
@@ -235,7 +238,9 @@ def test_errors(run: Call) -> None:
         one = driver()
         with pytest.raises(MemoryError, match=r"no 6\.0 GiB of memory left: 4\.0 GiB of its 8\.0 GiB"):
             one.allocate(3 * 2**31)
-        with pytest.raises(CudaError, match=r"^cuMemHostRegister\(4096, 8589934592, 1\): CUDA_ERROR_OUT_OF_MEMORY: out"):
+        with pytest.raises(
+            CudaError, match=r"^cuMemHostRegister\(4096, 8589934592, 1\): CUDA_ERROR_OUT_OF_MEMORY: out"
+        ):
             one.register(4096, 2**33)
         with pytest.raises(CudaError, match=r"^cuMemFree\(2989\): CUDA_ERROR_INVALID_VALUE: invalid argument$"):
             one.free(0xBAD)
