@@ -1,7 +1,8 @@
 """Check a machine with a GPU step by step, each within its time, and leave what is found as files.
 
 Usage: .venv-gpu/bin/python tests/support/run_on_gpu.py --out FOLDER [--steps NAMES] [--quick] [--limit SECONDS];
-further options are the benchmark's. A step that fails or is cut off hinders no other one. The status is 1 if one failed.
+further options are the benchmark's. A step that fails or is cut off hinders no other one. The status is 1 if one
+failed.
 """
 
 from __future__ import annotations
