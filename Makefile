@@ -99,7 +99,8 @@ TOOLKIT ?=
 
 # Numba and LLVM, which are large, are on the machine. Small packages come with all that they need.
 gpu-wheels: $(ENV)/bin/pip
-	pip download $(DOWNLOADS) --no-deps $(GPU_WHEELS) $(if $(TOOLKIT),$(patsubst %,nvidia-%==$(TOOLKIT).*,nvvm nvjitlink cuda-runtime))
+	pip download $(DOWNLOADS) --no-deps $(GPU_WHEELS) \
+	    $(if $(TOOLKIT),$(patsubst %,nvidia-%==$(TOOLKIT).*,nvvm nvjitlink cuda-nvrtc cuda-runtime))
 	pip download $(DOWNLOADS) cloudpickle editables hatchling hypothesis rich typer
 	@du -ch $(WHEELS)/*.whl
 

@@ -148,8 +148,9 @@ def check() -> None:
     """End with the reason unless GPU code compiles; say what will be missing between ranks."""
     compiled = subprocess.run([PYTHON, "-c", COMPILES], env=environment(), capture_output=True, text=True)
     if compiled.returncode:
-        reason = (compiled.stderr.strip().splitlines() or [f"status {compiled.returncode}"])[-1]
-        lacks = any(name in reason.lower() for name in ("nvvm", "nvjitlink", "cudart"))
+        lines = compiled.stderr.strip().splitlines() or [f"status {compiled.returncode}"]
+        reason = next((line for line in reversed(lines) if "Error: " in line), lines[-1])
+        lacks = any(name in reason.lower() for name in ("nvvm", "nvjitlink", "nvrtc", "cudart"))
         needs = "; install a CUDA toolkit, or put its parts into wheels/: make gpu-wheels TOOLKIT=13.0" if lacks else ""
         stop(f"nothing can be compiled for GPUs here: {reason}{needs}")
     mpi = subprocess.run([PYTHON, "-c", "from mpi4py import MPI"], capture_output=True, text=True)
