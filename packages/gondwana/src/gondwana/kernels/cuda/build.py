@@ -6,6 +6,7 @@ Imports numba-cuda; needs no device.
 from __future__ import annotations
 
 import itertools
+import math
 import types as pytypes
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ from numba.cuda.extending import intrinsic
 
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.debugging.errors import readable_errors
-from gondwana.compiler.types.arguments import WORD, ScalarSpec, Spec, array_specs, spec_words, working_precision
+from gondwana.compiler.types.arguments import WORD, ArraySpec, ScalarSpec, Spec, array_specs, spec_words, working_precision
 from gondwana.compiler.types.footprint import Footprint, recorder
 from gondwana.compiler.types.points import INT, PointType
 from gondwana.compiler.types.records import is_record, named_dtype
@@ -26,7 +27,7 @@ from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.accumulate import Folding, folding
 from gondwana.kernels.cuda.compiler import Arithmetic, Capability, compile_kernel, cuda, device_function, return_type
 from gondwana.kernels.cuda.intermediates import IntermediateType, Tile, intermediates_in, keeper
-from gondwana.kernels.cuda.parts import Accesses, inner_lanes, lanes, point_maker, seen_as, walker
+from gondwana.kernels.cuda.parts import Accesses, aligner, gathered, inner_lanes, lanes, point_maker, seen_as, walker
 from gondwana.kernels.cuda.shapes import HEADER_WORDS, Offset, Shape
 from gondwana.kernels.cuda.sweeps import Body, PairParts, Parts, sweep, sweep_pair
 from gondwana.kernels.cuda.views import Access
@@ -57,12 +58,13 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     fold = folding(function.__qualname__, variant.operation, kernel, result, shape)
 
     def body_of(lanes: int) -> Body:
-        accesses = accesses_of(variant, replace(shape, lanes=lanes), footprints, march if marching else None)
-        return _body(variant, shape, accesses, fold, lanes)
+        accesses = accesses_of(variant, replace(shape, lanes=lanes), footprints, march if marching else None, 1)
+        return _body(variant, accesses, fold, lanes)
 
     load = loader(variant.specs, kinds, HEADER_WORDS, variant.alike)
     point = point_maker(variant.ndim, variant.order)
-    parts = Parts(load, point, body_of(shape.lanes), body_of(1), fold.start, fold.finish)
+    aligned = aligner(accesses_of(variant, shape, footprints, None, 1), possible=_packable(variant, footprints))
+    parts = Parts(load, point, body_of(shape.lanes), body_of(1), aligned, fold.start, fold.finish)
     body = sweep(cuda, device_function, shape, parts, marching=marching)
     return compiled(body, function, variant, shape, capability, footprints, fold.result)
 
@@ -103,44 +105,73 @@ def compiled(
     return ObjectCode(ptx, name, False, False, [], about)
 
 
-def accesses_of(variant: Variant, shape: Shape, footprints: dict[int, Footprint], march: Offset | None) -> Accesses:
-    """The way to reach each array."""
+def accesses_of(
+    variant: Variant, shape: Shape, footprints: dict[int, Footprint], march: Offset | None, distance: int
+) -> Accesses:
+    """The way to reach each array, where the points of a thread are a distance apart along the row."""
     streamed = shape.streamed and variant.disjoint
     row = shapes.row(variant.ndim, variant.order)
     found = {}
     for slot, footprint in footprints.items():
+        spec = array_specs(variant.specs)[slot]
+        packed = _packed(spec, row, shape.lanes) if distance == 1 and variant.dense and variant.disjoint else 1
         if footprint.written:
-            found[slot] = Access(streamed=streamed and not footprint.reads)
+            apart = not footprint.read and footprint.writes == {(0,) * variant.ndim} and footprint.bounded
+            gathered = shape.lanes if packed > 1 and apart else 0
+            found[slot] = Access(streamed=streamed and not footprint.reads, packed=packed, gathered=gathered)
             continue
         held: tuple[Offset, ...] = ()
-        spec = array_specs(variant.specs)[slot]
         if march is not None and not spec.scaled and not is_record(named_dtype(spec.dtype)):
-            held = _held(footprint.reads, march, row, shape)
-        found[slot] = Access(held, shape.ahead if held else 0, constant=variant.disjoint)
+            held = _held(footprint.reads, march, row, shape, distance, packed)
+        found[slot] = Access(held, shape.ahead if held else 0, constant=variant.disjoint, packed=packed)
     return found
 
 
-def _held(reads: set[Offset], march: Offset, row: Offset, shape: Shape) -> tuple[Offset, ...]:
-    """The offsets to hold, for all lanes: of each column along the march that is read in several planes."""
-    axis = march.index(1)
-    columns: dict[Offset, list[int]] = {}
-    for offset in reads:
-        foot = tuple(0 if i == axis else x for i, x in enumerate(offset))
-        columns.setdefault(foot, []).append(offset[axis])
+def _packed(spec: ArraySpec, row: Offset, lanes: int) -> int:
+    """The number of elements that are loaded at once: at most 16 bytes."""
+    dtype = named_dtype(spec.dtype)
+    if spec.scaled or spec.unit < 0 or spec.ndim != len(row) or not row[spec.unit] or dtype.kind not in "biuf":
+        return 1
+    return math.gcd(lanes, 16 // dtype.itemsize)
+
+
+def _packable(variant: Variant, footprints: dict[int, Footprint]) -> bool:
+    """Whether all arrays of the kernel's axes have elements that can be loaded together."""
+    row = shapes.row(variant.ndim, variant.order)
+    specs = array_specs(variant.specs)
+    return all(specs[slot].ndim != variant.ndim or _packed(specs[slot], row, 2) > 1 for slot in footprints)
+
+
+def _held(
+    reads: set[Offset], march: Offset, row: Offset, shape: Shape, distance: int, packed: int
+) -> tuple[Offset, ...]:
+    """The offsets to hold, for all lanes: of each column along the march that is read in several planes.
+
+    Elements that are loaded at once are held, too.
+    """
+    axis, unit = march.index(1), row.index(1)
+    columns: dict[Offset, set[int]] = {}
+    for offset, lane in itertools.product(reads, range(shape.lanes)):
+        moved = [x + lane * distance * r for x, r in zip(offset, row, strict=True)]
+        moved[axis] = 0
+        columns.setdefault(tuple(moved), set()).add(offset[axis])
     held = set()
     for foot, planes in columns.items():
-        if len(planes) < 2:
+        first = foot[unit] - foot[unit] % packed
+        pack = [tuple(first + i if n == unit else x for n, x in enumerate(foot)) for i in range(packed)]
+        whole = packed > 1 and all(columns.get(other) == planes for other in pack)
+        if len(planes) < 2 and not whole:
             continue
-        for lane, plane in itertools.product(range(shape.lanes), range(min(planes), max(planes) + shape.ahead + 1)):
-            moved = [f + lane * shape.x * r for f, r in zip(foot, row, strict=True)]
-            moved[axis] = plane
-            held.add(tuple(moved))
+        last = max(planes) + (shape.ahead if len(planes) > 1 else 0)
+        for plane in range(min(planes), last + 1):
+            held.add(tuple(plane if i == axis else x for i, x in enumerate(foot)))
     return tuple(sorted(held))
 
 
-def _body(variant: Variant, shape: Shape, accesses: Accesses, fold: Folding, count: int) -> Body:
+def _body(variant: Variant, accesses: Accesses, fold: Folding, count: int) -> Body:
     enter, advance, at = walker(accesses, shapes.march(variant.ndim, variant.order) or ())
-    return Body(enter, advance, at, lanes(fold.step, variant.ndim, variant.order, count, shape.x))
+    run = lanes(fold.step, variant.ndim, variant.order, count, 1)
+    return Body(enter, advance, at, gathered(run) if count > 1 else run)
 
 
 def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape, capability: Capability) -> ObjectCode:
@@ -170,10 +201,10 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
     parted: tuple[Footprints, Footprints] = {}, {}
     for slot, footprint in footprints.items():
         parted[slot >= arrays][slot] = footprint
-    accesses = accesses_of(variant, shape, parted[0], march if shape.held else None)
-    accesses |= accesses_of(variant, shape, parted[1], None)
+    accesses = accesses_of(variant, shape, parted[0], march if shape.held else None, shape.x)
+    accesses |= accesses_of(variant, shape, parted[1], None, shape.x)
     parts = _parts(functions, count, variant, kinds, accesses, tile)
-    return compiled(sweep_pair(cuda, shape, parts), functions[1], variant, shape, capability, footprints)
+    return compiled(sweep_pair(cuda, device_function, shape, parts), functions[1], variant, shape, capability, footprints)
 
 
 def _surveyed(

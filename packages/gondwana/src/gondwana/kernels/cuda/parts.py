@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,31 @@ def lanes(one: Any, ndim: int, order: Order, count: int, distance: int) -> Any:
     return several
 
 
+def gathered(run: Any) -> Any:
+    """A compiled function that does what `run` does, and then the stores that are gathered."""
+
+    def of_all(change: Callable[..., Any]) -> Any:
+        @intrinsic
+        def changed(typingctx: Any, args: Any) -> Any:
+            def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+                return _changed(context, builder, args, values[0], functools.partial(change, context, builder))
+
+            return args(args), codegen
+
+        return changed
+
+    gather, store = of_all(views.gathering), of_all(views.stored)
+
+    @device_function
+    def several(total: Any, p: Any, args: Any) -> Any:
+        gathering = gather(args)
+        total = run(total, p, gathering)
+        store(gathering)
+        return total
+
+    return several
+
+
 def inner_lanes(one: Any, ndim: int, order: Order, shape: Shape, count: int) -> Any:
     """The same, except for points whose column in the tile, counted from that of the thread, is on its border."""
     distance, last = (count - 1) * shape.x, shape.x * shape.lanes - 1
@@ -116,6 +142,34 @@ def _changed(context: Any, builder: Any, kind: Any, value: Any, change: Change) 
         pairs = zip(kind.types, members, strict=True)
         return context.make_tuple(builder, kind, [_changed(context, builder, k, v, change) for k, v in pairs])
     return value
+
+
+def aligner(accesses: Accesses, *, possible: bool) -> Any:
+    """A compiled function `aligned(args, p)`: whether the elements at the points of a thread at `p` can be loaded at once.
+
+    Args:
+        accesses: the way to reach each array.
+        possible: False: no.
+    """
+
+    @intrinsic
+    def aligned(typingctx: Any, args: Any, p: Any) -> Any:
+        kind = seen_as(args, accesses)
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            found = [ir.Constant(ir.IntType(1), possible)]
+
+            def check(column: ColumnType, view: Any) -> Any:
+                if column.access.packed > 1:
+                    found.append(views.aligned(context, builder, column, view, p, values[1]))
+                return ir.Constant(context.get_value_type(column), ir.Undefined)
+
+            _changed(context, builder, kind, values[0], check)
+            return functools.reduce(builder.and_, found)
+
+        return types.boolean(args, p), codegen
+
+    return aligned
 
 
 def walker(accesses: Accesses, march: shapes.Offset) -> tuple[Any, Any, Any]:

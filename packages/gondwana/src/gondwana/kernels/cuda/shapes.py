@@ -27,7 +27,7 @@ class Shape:
     Args:
         x: threads along a row.
         y: threads across rows.
-        lanes: points of a thread, `x` apart along the row.
+        lanes: points of a thread along the row: adjacent ones, in a fused pair `x` apart.
         steps: points of a thread along the march; the next block continues.
         held: whether elements that are needed again in the next plane stay in registers.
         ahead: number of planes that are loaded before their time.

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from gondwana.kernels.cuda.shapes import AXES, Shape
 
 TILES_X, TILES_Y, PIECES, STEPS, RESULTS = range(3 * AXES, 3 * AXES + 5)
@@ -50,7 +52,8 @@ class Parts:
         load: `load(words)`, the arguments of the kernel.
         point: `point(words, slab, step, row, column)`, the index point there.
         several: body at all points of a thread, of which that of the march is the first.
-        one: body at that point only, if not all are in the box.
+        one: body at that point only, if not all are in the box, or not aligned.
+        aligned: `aligned(args, p)`, whether several points can be loaded at once from `p`.
         start: `start()`, the value to fold into.
         finish: `finish(words, total)`, called once by every thread at the end.
     """
@@ -59,6 +62,7 @@ class Parts:
     point: Any
     several: Body
     one: Body
+    aligned: Any
     start: Any
     finish: Any
 
@@ -107,50 +111,55 @@ def sweep(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, 
     walk = _marching if marching else _stepping
     one = walk(inlined, parts.point, parts.one)
     if shape.lanes == 1:
-        columns = _column(inlined, one)
+        columns = _column(cuda, inlined, one)
     else:
-        columns = _columns(inlined, shape, walk(inlined, parts.point, parts.several), one)
+        columns = _columns(cuda, inlined, shape, parts, walk(inlined, parts.point, parts.several), one)
     width, height = shape.x * shape.lanes, shape.y
     load, start, finish = parts.load, parts.start, parts.finish
+    quotient = inlined(_quotient)
 
     def run(words: Any) -> None:
         args = load(words)
         total = start()
         slabs, steps, rows = words[4], words[5], words[6]
-        for tile in range(cuda.blockIdx.x, slabs * words[PIECES] * words[TILES_Y] * words[TILES_X], cuda.gridDim.x):
-            rest = tile // words[TILES_X]
-            i = (tile - rest * words[TILES_X]) * width + cuda.threadIdx.x
-            above = rest // words[TILES_Y]
+        tile, tiles = np.int64(cuda.blockIdx.x), slabs * words[PIECES] * words[TILES_Y] * words[TILES_X]
+        while tile < tiles:
+            rest = quotient(tile, words[TILES_X])
+            i = (tile - rest * words[TILES_X]) * width
+            above = quotient(rest, words[TILES_Y])
             j = (rest - above * words[TILES_Y]) * height + cuda.threadIdx.y
-            slab = above // words[PIECES]
+            slab = quotient(above, words[PIECES])
             first = (above - slab * words[PIECES]) * words[STEPS]
             end = min(first + words[STEPS], steps)
             if j < rows:
                 total = columns(total, words, args, slab, first, end, j, i)
+            tile += cuda.gridDim.x
         finish(words, total)
 
     return run
 
 
-def sweep_pair(cuda: Any, shape: Shape, parts: PairParts) -> Any:
+def sweep_pair(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: PairParts) -> Any:
     """Return the function of a kernel's parameters that runs one thread's share of a launch over one box."""
     width, height = shape.x * shape.lanes, shape.y
     load_first, load_second, point = parts.load_first, parts.load_second, parts.point
     enter, advance, at = parts.enter, parts.advance, parts.at
     make, leave, seen = parts.make, parts.leave, parts.seen
     run_first, run_second = parts.first, parts.second
+    quotient = inlined(_quotient)
 
     def run(words: Any) -> None:
         ahead, behind = load_first(words), load_second(words)
         across, rows = cuda.threadIdx.x, cuda.threadIdx.y
         state = make(rows * width + across)
         total = 0
-        for tile in range(cuda.blockIdx.x, words[4] * words[PIECES] * words[TILES_Y] * words[TILES_X], cuda.gridDim.x):
-            rest = tile // words[TILES_X]
+        tile, tiles = np.int64(cuda.blockIdx.x), words[4] * words[PIECES] * words[TILES_Y] * words[TILES_X]
+        while tile < tiles:
+            rest = quotient(tile, words[TILES_X])
             i = min((tile - rest * words[TILES_X]) * (width - 2), words[7] - (width - 2)) - 1 + across
-            above = rest // words[TILES_Y]
+            above = quotient(rest, words[TILES_Y])
             j = min((rest - above * words[TILES_Y]) * (height - 2), words[6] - (height - 2)) - 1 + rows
-            slab = above // words[PIECES]
+            slab = quotient(above, words[PIECES])
             first = (above - slab * words[PIECES]) * words[STEPS]
             end = min(first + words[STEPS], words[5])
             held = enter(ahead, point(words, slab, first - 2, j, i), end - first + 2)
@@ -162,31 +171,46 @@ def sweep_pair(cuda: Any, shape: Shape, parts: PairParts) -> Any:
                     total = run_second(total, p, seen(at(behind, p), state, (m - 1) & 1), across)
                 leave(state, m & 1)
                 cuda.syncthreads()
+            tile += cuda.gridDim.x
 
     return run
 
 
-def _column(inlined: Callable[[Any], Any], one: Any) -> Any:
-    """A thread with one column."""
+def _quotient(number: int, divisor: int) -> int:
+    """A quotient of numbers below 2^32. The device divides longer ones by a function, and all code around it waits."""
+    return (number & 0xFFFFFFFF) // (divisor & 0xFFFFFFFF)
+
+
+def _column(cuda: Any, inlined: Callable[[Any], Any], one: Any) -> Any:
+    """A thread with one column of a tile that begins at `i`."""
 
     @inlined
     def column(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
+        i += cuda.threadIdx.x
         return one(total, words, args, slab, first, end, j, i) if i < words[7] else total
 
     return column
 
 
-def _columns(inlined: Callable[[Any], Any], shape: Shape, several: Any, one: Any) -> Any:
-    """A thread with several columns, run together if all are in the box, else one after the other."""
-    width, last = shape.x, (shape.lanes - 1) * shape.x
+def _columns(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, several: Any, one: Any) -> Any:
+    """A thread with several columns of a tile that begins at `i`.
+
+    They are adjacent and run together if all are in the box and aligned. Else they run one after the other, and those
+    of a block that are not aligned lie apart, so that threads beside each other load elements beside each other.
+    """
+    lanes, apart, point, aligned = shape.lanes, shape.x, parts.point, parts.aligned
 
     @inlined
     def columns(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
-        if i + last < words[7]:
-            total = several(total, words, args, slab, first, end, j, i)
-        else:
-            for k in range(i, words[7], width):
-                total = one(total, words, args, slab, first, end, j, k)
+        k, stop, step = i + lanes * cuda.threadIdx.x, words[7], 1
+        if not aligned(args, point(words, slab, first, j, k)):
+            k, stop, step = i + cuda.threadIdx.x, min(i + lanes * apart, stop), apart
+        elif k + lanes <= stop:
+            total = several(total, words, args, slab, first, end, j, k)
+            stop = k
+        while k < stop:
+            total = one(total, words, args, slab, first, end, j, k)
+            k += step
         return total
 
     return columns
@@ -199,9 +223,11 @@ def _marching(inlined: Callable[[Any], Any], point: Any, body: Body) -> Any:
     @inlined
     def walk(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
         held = enter(args, point(words, slab, first - 1, j, i), end - first)
-        for m in range(first, end):
-            held = advance(held, end - 1 - m)
-            total = run(total, point(words, slab, m, j, i), held)
+        left = np.int32(end - first)  # fewer than 2^31 steps: see `shapes.geometry`
+        while left > 0:
+            left = np.int32(left - 1)
+            held = advance(held, left)
+            total = run(total, point(words, slab, end - 1 - left, j, i), held)
         return total
 
     return walk
