@@ -45,7 +45,7 @@ COMPILES = """
 from gondwana.gpu.bindings import assemble
 from gondwana.kernels.cuda.compiler import Arithmetic, compile_kernel
 def nothing(words): pass
-text, _ = compile_kernel(nothing, 1, (8, 0), Arithmetic(), (32, 1))
+text, _ = compile_kernel(nothing, 1, (8, 0), Arithmetic())
 assemble(text, (8, 0))
 """
 """A test of the compiler and the assembler for GPUs: they need libraries of CUDA, NVVM and nvJitLink among them."""

@@ -5,6 +5,7 @@ Imports numba-cuda; needs no device.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import types as pytypes
@@ -15,9 +16,17 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.cuda.extending import intrinsic
 
-from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.cache import ObjectCode, fingerprint
 from gondwana.compiler.debugging.errors import readable_errors
-from gondwana.compiler.types.arguments import WORD, ArraySpec, ScalarSpec, Spec, array_specs, spec_words, working_precision
+from gondwana.compiler.types.arguments import (
+    WORD,
+    ArraySpec,
+    ScalarSpec,
+    Spec,
+    array_specs,
+    spec_words,
+    working_precision,
+)
 from gondwana.compiler.types.footprint import Footprint, recorder
 from gondwana.compiler.types.points import INT, PointType
 from gondwana.compiler.types.records import is_record, named_dtype
@@ -45,6 +54,16 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     Raises:
         KernelError: the types in the kernel cannot be inferred; the message says where and for which arguments.
     """
+    source = shape.source(any_block=variant.operation is None)
+    built = _built(fingerprint(function), function, variant, source, capability)
+    return replace(built, code=shape.text_for(built.code))
+
+
+@functools.lru_cache(maxsize=8)
+def _built(
+    version: str, function: pytypes.FunctionType, variant: Variant, shape: Shape, capability: Capability
+) -> ObjectCode:
+    """The text of a kernel, kept for the next shapes of a trial; the version is that of the function's globals, too."""
     number = recorder.new_kernel()
     scopes = len(array_specs(variant.specs)) if variant.disjoint else 0
     typing = Typing(working_precision(variant.specs), scopes, number)
@@ -97,7 +116,7 @@ def compiled(
     body.__module__, body.__qualname__ = function.__module__, function.__qualname__
     words = HEADER_WORDS + sum(map(spec_words, variant.specs))
     arithmetic = Arithmetic(variant.contract, variant.flush)
-    ptx, name = compile_kernel(body, words, capability, arithmetic, (shape.threads, shape.resident or 1))
+    ptx, name = compile_kernel(body, words, capability, arithmetic)
     about: dict[str, object] = {
         "footprints": {str(slot): footprint.about() for slot, footprint in footprints.items()},
         "result": result,
@@ -109,7 +128,6 @@ def accesses_of(
     variant: Variant, shape: Shape, footprints: dict[int, Footprint], march: Offset | None, distance: int
 ) -> Accesses:
     """The way to reach each array, where the points of a thread are a distance apart along the row."""
-    streamed = shape.streamed and variant.disjoint
     row = shapes.row(variant.ndim, variant.order)
     found = {}
     for slot, footprint in footprints.items():
@@ -118,7 +136,7 @@ def accesses_of(
         if footprint.written:
             apart = not footprint.read and footprint.writes == {(0,) * variant.ndim} and footprint.bounded
             gathered = shape.lanes if packed > 1 and apart else 0
-            found[slot] = Access(streamed=streamed and not footprint.reads, packed=packed, gathered=gathered)
+            found[slot] = Access(packed=packed, gathered=gathered)
             continue
         held: tuple[Offset, ...] = ()
         if march is not None and not spec.scaled and not is_record(named_dtype(spec.dtype)):
@@ -187,6 +205,20 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
     Raises:
         KernelError: the types in a kernel cannot be inferred; the message says where and for which arguments.
     """
+    versions = fingerprint(functions[0]), fingerprint(functions[1])
+    built = _built_pair(versions, functions, count, variant, shape.source(any_block=False), capability)
+    return replace(built, code=shape.text_for(built.code))
+
+
+@functools.lru_cache(maxsize=8)
+def _built_pair(
+    versions: tuple[str, str],
+    functions: Functions,
+    count: int,
+    variant: Variant,
+    shape: Shape,
+    capability: Capability,
+) -> ObjectCode:
     tile = Tile(shape, variant.ndim, variant.order)
     number = recorder.new_kernel()
     typing = Typing(working_precision(variant.specs), len(array_specs(variant.specs)), number)
@@ -204,7 +236,9 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
     accesses = accesses_of(variant, shape, parted[0], march if shape.held else None, shape.x)
     accesses |= accesses_of(variant, shape, parted[1], None, shape.x)
     parts = _parts(functions, count, variant, kinds, accesses, tile)
-    return compiled(sweep_pair(cuda, device_function, shape, parts), functions[1], variant, shape, capability, footprints)
+    return compiled(
+        sweep_pair(cuda, device_function, shape, parts), functions[1], variant, shape, capability, footprints
+    )
 
 
 def _surveyed(

@@ -104,7 +104,7 @@ def sweep(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, 
     Args:
         cuda: numba-cuda, or its simulator.
         inlined: decorator of the functions that it calls.
-        shape: shape of the launch.
+        shape: shape of the launch; its threads are those that the launch has.
         parts: parts of the sweep.
         marching: whether elements are held along the march.
     """
@@ -113,12 +113,12 @@ def sweep(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, 
     if shape.lanes == 1:
         columns = _column(cuda, inlined, one)
     else:
-        columns = _columns(cuda, inlined, shape, parts, walk(inlined, parts.point, parts.several), one)
-    width, height = shape.x * shape.lanes, shape.y
-    load, start, finish = parts.load, parts.start, parts.finish
+        columns = _columns(cuda, inlined, shape.lanes, parts, walk(inlined, parts.point, parts.several), one)
+    lanes, load, start, finish = shape.lanes, parts.load, parts.start, parts.finish
     quotient = inlined(_quotient)
 
     def run(words: Any) -> None:
+        width, height = cuda.blockDim.x * lanes, cuda.blockDim.y
         args = load(words)
         total = start()
         slabs, steps, rows = words[4], words[5], words[6]
@@ -192,19 +192,19 @@ def _column(cuda: Any, inlined: Callable[[Any], Any], one: Any) -> Any:
     return column
 
 
-def _columns(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, several: Any, one: Any) -> Any:
+def _columns(cuda: Any, inlined: Callable[[Any], Any], lanes: int, parts: Parts, several: Any, one: Any) -> Any:
     """A thread with several columns of a tile that begins at `i`.
 
     They are adjacent and run together if all are in the box and aligned. Else they run one after the other, and those
     of a block that are not aligned lie apart, so that threads beside each other load elements beside each other.
     """
-    lanes, apart, point, aligned = shape.lanes, shape.x, parts.point, parts.aligned
+    point, aligned = parts.point, parts.aligned
 
     @inlined
     def columns(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
         k, stop, step = i + lanes * cuda.threadIdx.x, words[7], 1
         if not aligned(args, point(words, slab, first, j, k)):
-            k, stop, step = i + cuda.threadIdx.x, min(i + lanes * apart, stop), apart
+            k, stop, step = i + cuda.threadIdx.x, min(i + lanes * cuda.blockDim.x, stop), cuda.blockDim.x
         elif k + lanes <= stop:
             total = several(total, words, args, slab, first, end, j, k)
             stop = k

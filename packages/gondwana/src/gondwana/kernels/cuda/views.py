@@ -40,7 +40,6 @@ class Access:
         held: offsets whose elements are kept in registers.
         ahead: number of the last planes of `held` that are loaded before their time.
         constant: whether no thread writes the array while the kernel runs.
-        streamed: whether stored elements will not be read again soon, and need not stay in the cache.
         packed: number of adjacent elements that are loaded at once; their place is a multiple of it.
         gathered: number of adjacent elements that are stored after all points of a thread, `packed` at once.
     """
@@ -48,7 +47,6 @@ class Access:
     held: tuple[Offset, ...] = ()
     ahead: int = 0
     constant: bool = False
-    streamed: bool = False
     packed: int = 1
     gathered: int = 0
 
@@ -151,14 +149,6 @@ def _read(builder: Any, column: ColumnType, pointer: Any) -> Any:
 def _store(context: Any, builder: Any, column: ColumnType, pointer: Any, elements: list[Any]) -> None:
     """Store adjacent elements at once."""
     kind, count = elements[0].type, len(elements)
-    if column.access.streamed and isinstance(kind, ir.DoubleType | ir.FloatType):
-        name, letter = ("f64", "d") if isinstance(kind, ir.DoubleType) else ("f32", "f")
-        many, given = (f".v{count}", f"{{{', '.join(f'${1 + i}' for i in range(count))}}}") if count > 1 else ("", "$1")
-        function = ir.FunctionType(ir.VoidType(), [INT, *[kind] * count])
-        text, places = f"st.global.cs{many}.{name} [$0], {given};", ",".join(["l", *letter * count])
-        code = ir.InlineAsm(function, text, places, side_effect=True)
-        builder.call(code, [builder.ptrtoint(pointer, INT), *elements])
-        return
     value = elements[0]
     if count > 1:
         value = ir.Constant(ir.VectorType(kind, count), ir.Undefined)
