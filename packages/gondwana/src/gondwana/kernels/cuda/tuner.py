@@ -117,7 +117,7 @@ def tuned(
 
 def _worth_a_trial(loaded: Loaded, points: int) -> bool:
     """Whether a trial is possible without a trace, and pays."""
-    if points < LEAST or loaded.result or is_capturing() or os.environ.get(VARIABLE, "") == "0":
+    if points < LEAST or loaded.ordered or is_capturing() or os.environ.get(VARIABLE, "") == "0":
         return False
     repeatable = all(f.bounded and not (f.written and f.read) for f in loaded.footprints.values())
     return repeatable and not loaded.device.emulated
