@@ -62,7 +62,7 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
         return _body(variant, accesses, fold, lanes)
 
     load = loader(variant.specs, kinds, HEADER_WORDS, variant.alike)
-    point = point_maker(variant.ndim, variant.order)
+    point = point_maker(variant.ndim, variant.order, dense=variant.dense)
     aligned = aligner(accesses_of(variant, shape, footprints, None, 1), possible=_packable(variant, footprints))
     parts = Parts(load, point, body_of(shape.lanes), body_of(1), aligned, fold.start, fold.finish)
     body = sweep(cuda, device_function, shape, parts, marching=marching)
@@ -235,7 +235,7 @@ def _parts(
     return PairParts(
         load_first=loader(variant.specs[:count], kinds[:count], HEADER_WORDS, alike[0]),
         load_second=loader(variant.specs[count:], kinds[count:], cut, alike[1]),
-        point=point_maker(ndim, order),
+        point=point_maker(ndim, order, dense=variant.dense),
         enter=enter,
         advance=advance,
         at=at,

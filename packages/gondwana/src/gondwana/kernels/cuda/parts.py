@@ -22,7 +22,7 @@ Accesses = dict[int, Access]
 """The way to reach each array of a kernel, by slot."""
 
 
-def point_maker(ndim: int, order: Order) -> Any:
+def point_maker(ndim: int, order: Order, *, dense: bool) -> Any:
     """A compiled function that returns the index point at numbers of loops, of the box that the parameters describe."""
     kind = PointType(ndim, (0,) * ndim)
     loops = shapes.coordinates(ndim, order)
@@ -33,7 +33,7 @@ def point_maker(ndim: int, order: Order) -> Any:
             found = []
             for loop in loops:
                 first = builder.extract_value(args[0], loop)
-                stride = builder.extract_value(args[0], 2 * AXES + loop)
+                stride = INT(1) if dense else builder.extract_value(args[0], 2 * AXES + loop)
                 found.append(builder.add(first, builder.mul(stride, args[1 + loop], flags=["nsw"]), flags=["nsw"]))
             return make(context, builder, kind, found)
 

@@ -109,11 +109,11 @@ def sweep(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, 
         marching: whether elements are held along the march.
     """
     walk = _marching if marching else _stepping
-    one = walk(inlined, parts.point, parts.one)
+    one = walk(inlined, parts.point, parts.one, 1)
     if shape.lanes == 1:
         columns = _column(cuda, inlined, one)
     else:
-        columns = _columns(cuda, inlined, shape, parts, walk(inlined, parts.point, parts.several), one)
+        columns = _columns(cuda, inlined, shape, parts, walk(inlined, parts.point, parts.several, shape.lanes), one)
     width, height = shape.x * shape.lanes, shape.y
     load, start, finish = parts.load, parts.start, parts.finish
     quotient = inlined(_quotient)
@@ -216,24 +216,33 @@ def _columns(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Part
     return columns
 
 
-def _marching(inlined: Callable[[Any], Any], point: Any, body: Body) -> Any:
-    """The walk of a thread along the march, holding elements."""
-    enter, advance, run = body.enter, body.advance, body.run
+def _marching(inlined: Callable[[Any], Any], point: Any, body: Body, together: int) -> Any:
+    """The walk of a thread along the march, holding elements.
+
+    A round of its loop is two steps if it computes several points: half as often do elements change registers.
+    """
+    enter, advance, run, even = body.enter, body.advance, body.run, together > 1
 
     @inlined
     def walk(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
         held = enter(args, point(words, slab, first - 1, j, i), end - first)
-        left = np.int32(end - first)  # fewer than 2^31 steps: see `shapes.geometry`
+        left = np.int32(end - first)  # 32 bits suffice, and take half the registers
+        while even and left > 1:
+            held = advance(held, left - 1)
+            total = run(total, point(words, slab, end - left, j, i), held)
+            held = advance(held, left - 2)
+            total = run(total, point(words, slab, end - left + 1, j, i), held)
+            left = np.int32(left - 2)
         while left > 0:
+            held = advance(held, left - 1)
+            total = run(total, point(words, slab, end - left, j, i), held)
             left = np.int32(left - 1)
-            held = advance(held, left)
-            total = run(total, point(words, slab, end - 1 - left, j, i), held)
         return total
 
     return walk
 
 
-def _stepping(inlined: Callable[[Any], Any], point: Any, body: Body) -> Any:
+def _stepping(inlined: Callable[[Any], Any], point: Any, body: Body, together: int) -> Any:
     """The walk of a thread along the march, computing each point anew."""
     at, run = body.at, body.run
 
