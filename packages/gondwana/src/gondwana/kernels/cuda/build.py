@@ -65,7 +65,7 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     point = point_maker(variant.ndim, variant.order, dense=variant.dense)
     aligned = aligner(accesses_of(variant, shape, footprints, None, 1), possible=_packable(variant, footprints))
     parts = Parts(load, point, body_of(shape.lanes), body_of(1), aligned, fold.start, fold.finish)
-    body = sweep(cuda, device_function, shape, parts, marching=marching)
+    body = sweep(cuda, device_function, shape, parts, marching=marching, folding=variant.operation is not None)
     return compiled(body, function, variant, shape, capability, footprints, fold.result)
 
 

@@ -98,7 +98,9 @@ class PairParts:
     second: Any
 
 
-def sweep(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, *, marching: bool) -> Any:
+def sweep(
+    cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, *, marching: bool, folding: bool = False
+) -> Any:
     """Return the function of a kernel's parameters that runs one thread's share of a launch over one box.
 
     Args:
@@ -107,6 +109,7 @@ def sweep(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, 
         shape: shape of the launch.
         parts: parts of the sweep.
         marching: whether elements are held along the march.
+        folding: whether there are fewer blocks than tiles, else there is one for each.
     """
     walk = _marching if marching else _stepping
     one = walk(inlined, parts.point, parts.one, 1)
@@ -116,27 +119,28 @@ def sweep(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, 
         columns = _columns(cuda, inlined, shape, parts, walk(inlined, parts.point, parts.several, shape.lanes), one)
     width, height = shape.x * shape.lanes, shape.y
     load, start, finish = parts.load, parts.start, parts.finish
-    quotient = inlined(_quotient)
+    split = inlined(_split)
+
+    @inlined
+    def of_tile(total: Any, words: Any, args: Any, tile: int) -> Any:
+        column, row, slab, first, end = split(tile, words)
+        j = row * height + cuda.threadIdx.y
+        return columns(total, words, args, slab, first, end, j, column * width) if j < words[6] else total
 
     def run(words: Any) -> None:
         args = load(words)
+        finish(words, of_tile(start(), words, args, np.int64(cuda.blockIdx.x)))
+
+    def run_all(words: Any) -> None:
+        args = load(words)
         total = start()
-        slabs, steps, rows = words[4], words[5], words[6]
-        tile, tiles = np.int64(cuda.blockIdx.x), slabs * words[PIECES] * words[TILES_Y] * words[TILES_X]
+        tile, tiles = np.int64(cuda.blockIdx.x), words[4] * words[PIECES] * words[TILES_Y] * words[TILES_X]
         while tile < tiles:
-            rest = quotient(tile, words[TILES_X])
-            i = (tile - rest * words[TILES_X]) * width
-            above = quotient(rest, words[TILES_Y])
-            j = (rest - above * words[TILES_Y]) * height + cuda.threadIdx.y
-            slab = quotient(above, words[PIECES])
-            first = (above - slab * words[PIECES]) * words[STEPS]
-            end = min(first + words[STEPS], steps)
-            if j < rows:
-                total = columns(total, words, args, slab, first, end, j, i)
+            total = of_tile(total, words, args, tile)
             tile += cuda.gridDim.x
         finish(words, total)
 
-    return run
+    return run_all if folding else run
 
 
 def sweep_pair(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: PairParts) -> Any:
@@ -146,39 +150,40 @@ def sweep_pair(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Pa
     enter, advance, at = parts.enter, parts.advance, parts.at
     make, leave, seen = parts.make, parts.leave, parts.seen
     run_first, run_second = parts.first, parts.second
-    quotient = inlined(_quotient)
+    split = inlined(_split)
 
     def run(words: Any) -> None:
         ahead, behind = load_first(words), load_second(words)
         across, rows = cuda.threadIdx.x, cuda.threadIdx.y
         state = make(rows * width + across)
         total = 0
-        tile, tiles = np.int64(cuda.blockIdx.x), words[4] * words[PIECES] * words[TILES_Y] * words[TILES_X]
-        while tile < tiles:
-            rest = quotient(tile, words[TILES_X])
-            i = min((tile - rest * words[TILES_X]) * (width - 2), words[7] - (width - 2)) - 1 + across
-            above = quotient(rest, words[TILES_Y])
-            j = min((rest - above * words[TILES_Y]) * (height - 2), words[6] - (height - 2)) - 1 + rows
-            slab = quotient(above, words[PIECES])
-            first = (above - slab * words[PIECES]) * words[STEPS]
-            end = min(first + words[STEPS], words[5])
-            held = enter(ahead, point(words, slab, first - 2, j, i), end - first + 2)
-            for m in range(first - 1, end + 1):
-                held = advance(held, end - m)
-                total = run_first(total, point(words, slab, m, j, i), seen(held, state, m & 1))
-                if m > first and 0 < rows < height - 1:
-                    p = point(words, slab, m - 1, j, i)
-                    total = run_second(total, p, seen(at(behind, p), state, (m - 1) & 1), across)
-                leave(state, m & 1)
-                cuda.syncthreads()
-            tile += cuda.gridDim.x
+        column, row, slab, first, end = split(np.int64(cuda.blockIdx.x), words)
+        i = min(column * (width - 2), words[7] - (width - 2)) - 1 + across
+        j = min(row * (height - 2), words[6] - (height - 2)) - 1 + rows
+        held = enter(ahead, point(words, slab, first - 2, j, i), end - first + 2)
+        for m in range(first - 1, end + 1):
+            held = advance(held, end - m)
+            total = run_first(total, point(words, slab, m, j, i), seen(held, state, m & 1))
+            if m > first and 0 < rows < height - 1:
+                p = point(words, slab, m - 1, j, i)
+                total = run_second(total, p, seen(at(behind, p), state, (m - 1) & 1), across)
+            leave(state, m & 1)
+            cuda.syncthreads()
 
     return run
 
 
-def _quotient(number: int, divisor: int) -> int:
-    """A quotient of numbers below 2^32. The device divides longer ones by a function, and all code around it waits."""
-    return (number & 0xFFFFFFFF) // (divisor & 0xFFFFFFFF)
+def _split(tile: int, words: Any) -> tuple[int, int, int, int, int]:
+    """The column, row and slab of a tile, its first step and the end of its steps.
+
+    There are fewer than 2^32 tiles: a device divides longer numbers by a function, and all code around it waits.
+    """
+    rest = (tile & 0xFFFFFFFF) // (words[TILES_X] & 0xFFFFFFFF)
+    above = rest // (words[TILES_Y] & 0xFFFFFFFF)
+    slab = above // (words[PIECES] & 0xFFFFFFFF)
+    first = (above - slab * words[PIECES]) * words[STEPS]
+    end = min(first + words[STEPS], words[5])
+    return tile - rest * words[TILES_X], rest - above * words[TILES_Y], slab, first, end
 
 
 def _column(cuda: Any, inlined: Callable[[Any], Any], one: Any) -> Any:
@@ -206,8 +211,7 @@ def _columns(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Part
         if not aligned(args, point(words, slab, first, j, k)):
             k, stop, step = i + cuda.threadIdx.x, min(i + lanes * apart, stop), apart
         elif k + lanes <= stop:
-            total = several(total, words, args, slab, first, end, j, k)
-            stop = k
+            return several(total, words, args, slab, first, end, j, k)
         while k < stop:
             total = one(total, words, args, slab, first, end, j, k)
             k += step
