@@ -65,7 +65,8 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     point = point_maker(variant.ndim, variant.order, dense=variant.dense)
     aligned = aligner(accesses_of(variant, shape, footprints, None, 1), possible=_packable(variant, footprints))
     parts = Parts(load, point, body_of(shape.lanes), body_of(1), aligned, fold.start, fold.finish)
-    body = sweep(cuda, device_function, shape, parts, marching=marching, folding=variant.operation is not None)
+    folds, flat = variant.operation is not None, variant.ndim == 1
+    body = sweep(cuda, device_function, shape, parts, marching=marching, folding=folds, flat=flat)
     return compiled(body, function, variant, shape, capability, footprints, fold.result)
 
 
@@ -121,9 +122,9 @@ def accesses_of(
             found[slot] = Access(streamed=streamed and not footprint.reads, packed=packed, gathered=gathered)
             continue
         held: tuple[Offset, ...] = ()
-        if march is not None and not spec.scaled and not is_record(named_dtype(spec.dtype)):
+        if not spec.scaled and spec.ndim == variant.ndim and not is_record(named_dtype(spec.dtype)):
             held = _held(footprint.reads, march, row, shape, distance, packed)
-        found[slot] = Access(held, shape.ahead if held else 0, constant=variant.disjoint, packed=packed)
+        found[slot] = Access(held, shape.ahead if held and march else 0, constant=variant.disjoint, packed=packed)
     return found
 
 
@@ -143,18 +144,18 @@ def _packable(variant: Variant, footprints: dict[int, Footprint]) -> bool:
 
 
 def _held(
-    reads: set[Offset], march: Offset, row: Offset, shape: Shape, distance: int, packed: int
+    reads: set[Offset], march: Offset | None, row: Offset, shape: Shape, distance: int, packed: int
 ) -> tuple[Offset, ...]:
     """The offsets to hold, for all lanes: of each column along the march that is read in several planes.
 
-    Elements that are loaded at once are held, too.
+    Elements that are loaded at once are held, too; without a march no others.
     """
-    axis, unit = march.index(1), row.index(1)
+    axis, unit = march.index(1) if march else None, row.index(1)
     columns: dict[Offset, set[int]] = {}
     for offset, lane in itertools.product(reads, range(shape.lanes)):
         moved = [x + lane * distance * r for x, r in zip(offset, row, strict=True)]
-        moved[axis] = 0
-        columns.setdefault(tuple(moved), set()).add(offset[axis])
+        foot = tuple(0 if i == axis else x for i, x in enumerate(moved))
+        columns.setdefault(foot, set()).add(0 if axis is None else offset[axis])
     held = set()
     for foot, planes in columns.items():
         first = foot[unit] - foot[unit] % packed

@@ -204,7 +204,8 @@ def walker(accesses: Accesses, march: shapes.Offset) -> tuple[Any, Any, Any]:
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             def change(column: ColumnType, view: Any) -> Any:
-                return views.at_point(context, builder, column, view, p, values[1])
+                there = views.at_point(context, builder, column, view, p, values[1])
+                return views.loaded(context, builder, column, there, dict.fromkeys(column.access.held, 0), (), None)
 
             return _changed(context, builder, kind, values[0], change)
 

@@ -99,7 +99,14 @@ class PairParts:
 
 
 def sweep(
-    cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, *, marching: bool, folding: bool = False
+    cuda: Any,
+    inlined: Callable[[Any], Any],
+    shape: Shape,
+    parts: Parts,
+    *,
+    marching: bool,
+    folding: bool = False,
+    flat: bool = False,
 ) -> Any:
     """Return the function of a kernel's parameters that runs one thread's share of a launch over one box.
 
@@ -110,6 +117,7 @@ def sweep(
         parts: parts of the sweep.
         marching: whether elements are held along the march.
         folding: whether there are fewer blocks than tiles, else there is one for each.
+        flat: whether there is one axis only.
     """
     walk = _marching if marching else _stepping
     one = walk(inlined, parts.point, parts.one, 1)
@@ -119,7 +127,7 @@ def sweep(
         columns = _columns(cuda, inlined, shape, parts, walk(inlined, parts.point, parts.several, shape.lanes), one)
     width, height = shape.x * shape.lanes, shape.y
     load, start, finish = parts.load, parts.start, parts.finish
-    split = inlined(_split)
+    split = inlined(_split_row if flat else _split)
 
     @inlined
     def of_tile(total: Any, words: Any, args: Any, tile: int) -> Any:
@@ -184,6 +192,11 @@ def _split(tile: int, words: Any) -> tuple[int, int, int, int, int]:
     first = (above - slab * words[PIECES]) * words[STEPS]
     end = min(first + words[STEPS], words[5])
     return tile - rest * words[TILES_X], rest - above * words[TILES_Y], slab, first, end
+
+
+def _split_row(tile: int, words: Any) -> tuple[int, int, int, int, int]:
+    """The same along the only axis."""
+    return tile, 0, 0, 0, 1
 
 
 def _column(cuda: Any, inlined: Callable[[Any], Any], one: Any) -> Any:

@@ -255,8 +255,8 @@ def aligned(context: Any, builder: Any, column: ColumnType, view: Any, point: Po
 def filled(context: Any, builder: Any, column: ColumnType, value: Any, march: Offset, steps: Any) -> Any:
     """A column with the held elements that the first of `steps` steps of a march takes over and does not load."""
     held = column.access.held
-    carried = [offset for offset in held if _plus(offset, march, -1) in held]
-    return _loaded(context, builder, column, value, carried, march, steps)
+    early = {offset: _early(column.access, offset, march) for offset in held if _plus(offset, march, -1) in held}
+    return loaded(context, builder, column, value, early, march, steps)
 
 
 def stepped(context: Any, builder: Any, column: ColumnType, value: Any, march: Offset, left: Any) -> Any:
@@ -266,24 +266,24 @@ def stepped(context: Any, builder: Any, column: ColumnType, value: Any, march: O
     held = column.access.held
     here = _moved(context, builder, column, value, builder.extract_value(value, 1), march.index(1), 1)
     moved = builder.insert_value(value, here, 1)
-    fresh = []
+    early = {}
     for i, offset in enumerate(held):
         before = _plus(offset, march, 1)
         if before in held:
             moved = builder.insert_value(moved, builder.extract_value(value, 2 + held.index(before)), 2 + i)
         else:
-            fresh.append(offset)
-    return _loaded(context, builder, column, moved, fresh, march, left)
+            early[offset] = _early(column.access, offset, march)
+    return loaded(context, builder, column, moved, early, march, left)
 
 
-def _loaded(
-    context: Any, builder: Any, column: ColumnType, value: Any, offsets: Sequence[Offset], march: Offset, left: Any
+def loaded(
+    context: Any, builder: Any, column: ColumnType, value: Any, early: dict[Offset, int], march: Offset, left: Any
 ) -> Any:
-    """Load held elements of a column at a point after which `left` steps follow, adjacent ones at once.
+    """A column with held elements loaded, adjacent ones at once, at a point after which `left` steps follow.
 
-    An element that no step will need may lie outside of the array: then another one of the same column is loaded.
+    `early` has the elements, and how many steps before its time each is loaded. One that no step will need may lie
+    outside of the array: then another one of the same column is loaded.
     """
-    early = {offset: _early(column.access, offset, march) for offset in offsets}
     for first, count in _packs(column, early):
         pointer = neighbour(context, builder, column, value, first)
         if early[first] > 0:
