@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.cuda.extending import intrinsic
 
 from gondwana.compiler.types.points import INT, PointType, coordinates as values_of, make
@@ -73,31 +73,6 @@ def lanes(one: Any, ndim: int, order: Order, count: int, distance: int) -> Any:
     return several
 
 
-def gathered(run: Any) -> Any:
-    """A compiled function that does what `run` does, and then the stores that are gathered."""
-
-    def of_all(change: Callable[..., Any]) -> Any:
-        @intrinsic
-        def changed(typingctx: Any, args: Any) -> Any:
-            def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-                return _changed(context, builder, args, values[0], functools.partial(change, context, builder))
-
-            return args(args), codegen
-
-        return changed
-
-    gather, store = of_all(views.gathering), of_all(views.stored)
-
-    @device_function
-    def several(total: Any, p: Any, args: Any) -> Any:
-        gathering = gather(args)
-        total = run(total, p, gathering)
-        store(gathering)
-        return total
-
-    return several
-
-
 def inner_lanes(one: Any, ndim: int, order: Order, shape: Shape, count: int) -> Any:
     """The same, except for points whose column in the tile, counted from that of the thread, is on its border."""
     distance, last = (count - 1) * shape.x, shape.x * shape.lanes - 1
@@ -144,23 +119,18 @@ def _changed(context: Any, builder: Any, kind: Any, value: Any, change: Change) 
     return value
 
 
-def aligner(accesses: Accesses, *, possible: bool) -> Any:
-    """A compiled function `aligned(args, p)`: whether the elements at the points of a thread at `p` can be loaded at once.
-
-    Args:
-        accesses: the way to reach each array.
-        possible: False: no.
-    """
+def aligner(accesses: Accesses) -> Any:
+    """A compiled function `aligned(args, p)`: whether all elements at the points of a thread at `p` can be joined."""
 
     @intrinsic
     def aligned(typingctx: Any, args: Any, p: Any) -> Any:
         kind = seen_as(args, accesses)
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            found = [ir.Constant(ir.IntType(1), possible)]
+            found = [cgutils.true_bit]
 
             def check(column: ColumnType, view: Any) -> Any:
-                if column.access.packed > 1:
+                if column.view.slots[0] in accesses and column.has_place(p.ndim):
                     found.append(views.aligned(context, builder, column, view, p, values[1]))
                 return ir.Constant(context.get_value_type(column), ir.Undefined)
 
@@ -204,8 +174,7 @@ def walker(accesses: Accesses, march: shapes.Offset) -> tuple[Any, Any, Any]:
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             def change(column: ColumnType, view: Any) -> Any:
-                there = views.at_point(context, builder, column, view, p, values[1])
-                return views.loaded(context, builder, column, there, dict.fromkeys(column.access.held, 0), (), None)
+                return views.at_point(context, builder, column, view, p, values[1])
 
             return _changed(context, builder, kind, values[0], change)
 

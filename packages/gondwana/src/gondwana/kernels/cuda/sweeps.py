@@ -21,6 +21,9 @@ import numpy as np
 
 from gondwana.kernels.cuda.shapes import AXES, Shape
 
+Inlined = Callable[[Any], Any]
+"""A decorator of functions that become part of their callers."""
+
 TILES_X, TILES_Y, PIECES, STEPS, RESULTS = range(3 * AXES, 3 * AXES + 5)
 
 BORDER = 1
@@ -100,7 +103,7 @@ class PairParts:
 
 def sweep(
     cuda: Any,
-    inlined: Callable[[Any], Any],
+    inlined: Inlined,
     shape: Shape,
     parts: Parts,
     *,
@@ -151,7 +154,7 @@ def sweep(
     return run_all if folding else run
 
 
-def sweep_pair(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: PairParts) -> Any:
+def sweep_pair(cuda: Any, inlined: Inlined, shape: Shape, parts: PairParts) -> Any:
     """Return the function of a kernel's parameters that runs one thread's share of a launch over one box."""
     width, height = shape.x * shape.lanes, shape.y
     load_first, load_second, point = parts.load_first, parts.load_second, parts.point
@@ -199,7 +202,7 @@ def _split_row(tile: int, words: Any) -> tuple[int, int, int, int, int]:
     return tile, 0, 0, 0, 1
 
 
-def _column(cuda: Any, inlined: Callable[[Any], Any], one: Any) -> Any:
+def _column(cuda: Any, inlined: Inlined, one: Any) -> Any:
     """A thread with one column of a tile that begins at `i`."""
 
     @inlined
@@ -210,7 +213,7 @@ def _column(cuda: Any, inlined: Callable[[Any], Any], one: Any) -> Any:
     return column
 
 
-def _columns(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, several: Any, one: Any) -> Any:
+def _columns(cuda: Any, inlined: Inlined, shape: Shape, parts: Parts, several: Any, one: Any) -> Any:
     """A thread with several columns of a tile that begins at `i`.
 
     They are adjacent and run together if all are in the box and aligned. Else they run one after the other, and those
@@ -233,7 +236,7 @@ def _columns(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Part
     return columns
 
 
-def _marching(inlined: Callable[[Any], Any], point: Any, body: Body, together: int) -> Any:
+def _marching(inlined: Inlined, point: Any, body: Body, together: int) -> Any:
     """The walk of a thread along the march, holding elements.
 
     A round of its loop is two steps if it computes several points: half as often do elements change registers.
@@ -259,7 +262,7 @@ def _marching(inlined: Callable[[Any], Any], point: Any, body: Body, together: i
     return walk
 
 
-def _stepping(inlined: Callable[[Any], Any], point: Any, body: Body, together: int) -> Any:
+def _stepping(inlined: Inlined, point: Any, body: Body, together: int) -> Any:
     """The walk of a thread along the march, computing each point anew."""
     at, run = body.at, body.run
 
