@@ -212,20 +212,25 @@ def test_which_is_faster_is_kept() -> None:
     assert not gw.is_faster(many, few, key=("turned round",), device=here)
 
 
-@pytest.mark.parametrize("extents", [(5,), (3, 200), (64, 64, 64), (2, 9, 9, 300)])
-def test_guesses_fit_their_boxes(extents: tuple[int, ...]) -> None:
-    variant = Variant((), len(extents), "C", True, (), True, None, False)
+@pytest.mark.parametrize("operation", [None, "sum"])
+@pytest.mark.parametrize("extents", [(5,), (1000,), (3, 200), (64, 64, 64), (2, 9, 9, 300)])
+def test_guesses_fit_their_boxes(extents: tuple[int, ...], operation: str | None) -> None:
+    variant = Variant((), len(extents), "C", True, (), True, operation, False)
     shape = tuner.shape_for(variant, extents)
     assert shape.threads <= 1024
     assert len(extents) > 2 or shape.y == 1
     assert shape.x // 2 < extents[-1]
+    assert shape.threads >= 128 or extents[-1] < 65
 
 
 def test_candidates_are_possible() -> None:
     found = list(tuner.candidates(Shape(x=32, y=16), tuner.PAIR[0], (100, 9, 40), 16))
     assert found
     assert all(shape.x <= 42 and shape.y <= 11 for shape in found)
-    assert list(tuner.candidates(Shape(x=32, y=1), tuner.SINGLE[0], (100, 100))) == []
+    flat = list(tuner.candidates(Shape(x=256, y=1), tuner.SINGLE[0], (100, 1000)))
+    assert {(shape.x, shape.y) for shape in flat} == {(64, 1), (128, 1), (512, 1)}
+    assert all(shape.threads * shape.resident <= 2048 for shape in found + flat)
+    assert all(shape.y > 1 for shape in tuner.candidates(Shape(resident=6), tuner.SINGLE[0], (100, 100, 100)))
 
 
 def test_planes_of_intermediates_fit_shared_memory() -> None:

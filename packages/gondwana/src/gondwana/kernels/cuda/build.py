@@ -18,15 +18,7 @@ from numba.cuda.extending import intrinsic
 
 from gondwana.compiler.cache import ObjectCode, fingerprint
 from gondwana.compiler.debugging.errors import readable_errors
-from gondwana.compiler.types.arguments import (
-    WORD,
-    ArraySpec,
-    ScalarSpec,
-    Spec,
-    array_specs,
-    spec_words,
-    working_precision,
-)
+from gondwana.compiler.types.arguments import WORD, ScalarSpec, Spec, array_specs, spec_words, working_precision
 from gondwana.compiler.types.footprint import Footprint, recorder
 from gondwana.compiler.types.points import INT, PointType
 from gondwana.compiler.types.records import is_record, named_dtype
@@ -36,7 +28,7 @@ from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.accumulate import Folding, folding
 from gondwana.kernels.cuda.compiler import Arithmetic, Capability, compile_kernel, cuda, device_function, return_type
 from gondwana.kernels.cuda.intermediates import IntermediateType, Tile, intermediates_in, keeper
-from gondwana.kernels.cuda.parts import Accesses, aligner, gathered, inner_lanes, lanes, point_maker, seen_as, walker
+from gondwana.kernels.cuda.parts import Accesses, aligner, inner_lanes, lanes, point_maker, seen_as, walker
 from gondwana.kernels.cuda.shapes import HEADER_WORDS, Offset, Shape
 from gondwana.kernels.cuda.sweeps import Body, PairParts, Parts, sweep, sweep_pair
 from gondwana.kernels.cuda.views import Access
@@ -81,10 +73,11 @@ def _built(
         return _body(variant, accesses, fold, lanes)
 
     load = loader(variant.specs, kinds, HEADER_WORDS, variant.alike)
-    point = point_maker(variant.ndim, variant.order)
-    aligned = aligner(accesses_of(variant, shape, footprints, None, 1), possible=_packable(variant, footprints))
+    point = point_maker(variant.ndim, variant.order, dense=variant.dense)
+    aligned = aligner(accesses_of(variant, shape, footprints, None, 1))
     parts = Parts(load, point, body_of(shape.lanes), body_of(1), aligned, fold.start, fold.finish)
-    body = sweep(cuda, device_function, shape, parts, marching=marching)
+    folds, flat = variant.operation is not None, variant.ndim == 1
+    body = sweep(cuda, device_function, shape, parts, marching=marching, folding=folds, flat=flat)
     return compiled(body, function, variant, shape, capability, footprints, fold.result)
 
 
@@ -132,64 +125,43 @@ def accesses_of(
     found = {}
     for slot, footprint in footprints.items():
         spec = array_specs(variant.specs)[slot]
-        packed = _packed(spec, row, shape.lanes) if distance == 1 and variant.dense and variant.disjoint else 1
+        packed = _packed(spec, row, shape.lanes) if distance == 1 and variant.dense and variant.disjoint else 0
         if footprint.written:
-            apart = not footprint.read and footprint.writes == {(0,) * variant.ndim} and footprint.bounded
-            gathered = shape.lanes if packed > 1 and apart else 0
-            found[slot] = Access(packed=packed, gathered=gathered)
+            found[slot] = Access(packed=packed)
             continue
         held: tuple[Offset, ...] = ()
         if march is not None and not spec.scaled and not is_record(named_dtype(spec.dtype)):
-            held = _held(footprint.reads, march, row, shape, distance, packed)
+            held = _held(footprint.reads, march, row, shape, distance)
         found[slot] = Access(held, shape.ahead if held else 0, constant=variant.disjoint, packed=packed)
     return found
 
 
-def _packed(spec: ArraySpec, row: Offset, lanes: int) -> int:
-    """The number of elements that are loaded at once: at most 16 bytes."""
+def _packed(spec: Any, row: Offset, lanes: int) -> int:
+    """The number of elements of an array that are joined: 16 bytes, at least one; 0 if they do not lie in a row."""
     dtype = named_dtype(spec.dtype)
-    if spec.scaled or spec.unit < 0 or spec.ndim != len(row) or not row[spec.unit] or dtype.kind not in "biuf":
-        return 1
-    return math.gcd(lanes, 16 // dtype.itemsize)
+    if spec.scaled or spec.unit < 0 or spec.ndim != len(row) or not row[spec.unit] or is_record(dtype):
+        return 0
+    return math.gcd(lanes, max(1, 16 // dtype.itemsize))
 
 
-def _packable(variant: Variant, footprints: dict[int, Footprint]) -> bool:
-    """Whether all arrays of the kernel's axes have elements that can be loaded together."""
-    row = shapes.row(variant.ndim, variant.order)
-    specs = array_specs(variant.specs)
-    return all(specs[slot].ndim != variant.ndim or _packed(specs[slot], row, 2) > 1 for slot in footprints)
-
-
-def _held(
-    reads: set[Offset], march: Offset, row: Offset, shape: Shape, distance: int, packed: int
-) -> tuple[Offset, ...]:
-    """The offsets to hold, for all lanes: of each column along the march that is read in several planes.
-
-    Elements that are loaded at once are held, too.
-    """
-    axis, unit = march.index(1), row.index(1)
+def _held(reads: set[Offset], march: Offset, row: Offset, shape: Shape, distance: int) -> tuple[Offset, ...]:
+    """The offsets to hold, for all lanes: of each column along the march that is read in several planes."""
+    axis = march.index(1)
     columns: dict[Offset, set[int]] = {}
     for offset, lane in itertools.product(reads, range(shape.lanes)):
-        moved = [x + lane * distance * r for x, r in zip(offset, row, strict=True)]
-        moved[axis] = 0
-        columns.setdefault(tuple(moved), set()).add(offset[axis])
+        moved = (x + lane * distance * r for x, r in zip(offset, row, strict=True))
+        foot = tuple(0 if i == axis else x for i, x in enumerate(moved))
+        columns.setdefault(foot, set()).add(offset[axis])
     held = set()
     for foot, planes in columns.items():
-        first = foot[unit] - foot[unit] % packed
-        pack = [tuple(first + i if n == unit else x for n, x in enumerate(foot)) for i in range(packed)]
-        whole = packed > 1 and all(columns.get(other) == planes for other in pack)
-        if len(planes) < 2 and not whole:
-            continue
-        last = max(planes) + (shape.ahead if len(planes) > 1 else 0)
-        for plane in range(min(planes), last + 1):
+        for plane in range(min(planes), max(planes) + shape.ahead + 1) if len(planes) > 1 else ():
             held.add(tuple(plane if i == axis else x for i, x in enumerate(foot)))
     return tuple(sorted(held))
 
 
 def _body(variant: Variant, accesses: Accesses, fold: Folding, count: int) -> Body:
     enter, advance, at = walker(accesses, shapes.march(variant.ndim, variant.order) or ())
-    run = lanes(fold.step, variant.ndim, variant.order, count, 1)
-    return Body(enter, advance, at, gathered(run) if count > 1 else run)
+    return Body(enter, advance, at, lanes(fold.step, variant.ndim, variant.order, count, 1))
 
 
 def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape, capability: Capability) -> ObjectCode:
@@ -236,9 +208,8 @@ def _built_pair(
     accesses = accesses_of(variant, shape, parted[0], march if shape.held else None, shape.x)
     accesses |= accesses_of(variant, shape, parted[1], None, shape.x)
     parts = _parts(functions, count, variant, kinds, accesses, tile)
-    return compiled(
-        sweep_pair(cuda, device_function, shape, parts), functions[1], variant, shape, capability, footprints
-    )
+    body = sweep_pair(cuda, device_function, shape, parts)
+    return compiled(body, functions[1], variant, shape, capability, footprints)
 
 
 def _surveyed(
@@ -269,7 +240,7 @@ def _parts(
     return PairParts(
         load_first=loader(variant.specs[:count], kinds[:count], HEADER_WORDS, alike[0]),
         load_second=loader(variant.specs[count:], kinds[count:], cut, alike[1]),
-        point=point_maker(ndim, order),
+        point=point_maker(ndim, order, dense=variant.dense),
         enter=enter,
         advance=advance,
         at=at,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.cuda.extending import intrinsic
 
 from gondwana.compiler.types.points import INT, PointType, coordinates as values_of, make
@@ -22,7 +22,7 @@ Accesses = dict[int, Access]
 """The way to reach each array of a kernel, by slot."""
 
 
-def point_maker(ndim: int, order: Order) -> Any:
+def point_maker(ndim: int, order: Order, *, dense: bool) -> Any:
     """A compiled function that returns the index point at numbers of loops, of the box that the parameters describe."""
     kind = PointType(ndim, (0,) * ndim)
     loops = shapes.coordinates(ndim, order)
@@ -33,7 +33,7 @@ def point_maker(ndim: int, order: Order) -> Any:
             found = []
             for loop in loops:
                 first = builder.extract_value(args[0], loop)
-                stride = builder.extract_value(args[0], 2 * AXES + loop)
+                stride = INT(1) if dense else builder.extract_value(args[0], 2 * AXES + loop)
                 found.append(builder.add(first, builder.mul(stride, args[1 + loop], flags=["nsw"]), flags=["nsw"]))
             return make(context, builder, kind, found)
 
@@ -69,31 +69,6 @@ def lanes(one: Any, ndim: int, order: Order, count: int, distance: int) -> Any:
     @device_function
     def several(total: Any, p: Any, args: Any) -> Any:
         return one(rest(total, p, args), lane(p), args)
-
-    return several
-
-
-def gathered(run: Any) -> Any:
-    """A compiled function that does what `run` does, and then the stores that are gathered."""
-
-    def of_all(change: Callable[..., Any]) -> Any:
-        @intrinsic
-        def changed(typingctx: Any, args: Any) -> Any:
-            def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-                return _changed(context, builder, args, values[0], functools.partial(change, context, builder))
-
-            return args(args), codegen
-
-        return changed
-
-    gather, store = of_all(views.gathering), of_all(views.stored)
-
-    @device_function
-    def several(total: Any, p: Any, args: Any) -> Any:
-        gathering = gather(args)
-        total = run(total, p, gathering)
-        store(gathering)
-        return total
 
     return several
 
@@ -144,23 +119,18 @@ def _changed(context: Any, builder: Any, kind: Any, value: Any, change: Change) 
     return value
 
 
-def aligner(accesses: Accesses, *, possible: bool) -> Any:
-    """A compiled function `aligned(args, p)`: whether the elements at the points of a thread at `p` can be loaded at once.
-
-    Args:
-        accesses: the way to reach each array.
-        possible: False: no.
-    """
+def aligner(accesses: Accesses) -> Any:
+    """A compiled function `aligned(args, p)`: whether all elements at the points of a thread at `p` can be joined."""
 
     @intrinsic
     def aligned(typingctx: Any, args: Any, p: Any) -> Any:
         kind = seen_as(args, accesses)
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            found = [ir.Constant(ir.IntType(1), possible)]
+            found = [cgutils.true_bit]
 
             def check(column: ColumnType, view: Any) -> Any:
-                if column.access.packed > 1:
+                if column.view.slots[0] in accesses and column.has_place(p.ndim):
                     found.append(views.aligned(context, builder, column, view, p, values[1]))
                 return ir.Constant(context.get_value_type(column), ir.Undefined)
 

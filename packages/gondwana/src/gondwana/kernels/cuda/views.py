@@ -8,10 +8,9 @@ other offsets go to memory at the address of the point plus a constant.
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +28,6 @@ from gondwana.compiler.types.views import ElementsType, RecordType, ViewType, ad
 Offset = tuple[int, ...]
 _GLOBAL = 1
 """The address space of a device's memory."""
-_BYTE = ir.IntType(8)
 
 
 @dataclass(frozen=True)
@@ -40,15 +38,14 @@ class Access:
         held: offsets whose elements are kept in registers.
         ahead: number of the last planes of `held` that are loaded before their time.
         constant: whether no thread writes the array while the kernel runs.
-        packed: number of adjacent elements that are loaded at once; their place is a multiple of it.
-        gathered: number of adjacent elements that are stored after all points of a thread, `packed` at once.
+        packed: number of adjacent elements that are loaded and stored at once, the first at a multiple of it; 0: it is
+            not known.
     """
 
     held: tuple[Offset, ...] = ()
     ahead: int = 0
     constant: bool = False
-    packed: int = 1
-    gathered: int = 0
+    packed: int = 0
 
 
 class ColumnType(ElementsType):
@@ -84,8 +81,6 @@ class _ColumnModel(models.StructModel):  # type: ignore[misc]
     def __init__(self, manager: Any, column: ColumnType) -> None:
         members = [("view", column.view), ("here", types.int64)]
         members += [(f"held{i}", column.dtype) for i in range(len(column.access.held))]
-        if column.access.gathered:  # elements to store, and whether there are any
-            members += [("elements", types.CPointer(column.dtype)), ("there", types.CPointer(types.uint8))]
         super().__init__(manager, column, members)
 
 
@@ -99,7 +94,7 @@ def _lower_load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     offset = getattr(index, "offset", None)
     if offset in column.access.held:
         return builder.extract_value(args[0], 2 + column.access.held.index(offset))
-    return load(context, builder, column, _pointer(context, builder, column, index, *args))
+    return load(context, builder, column, _pointer(context, builder, column, index, *args), offset)
 
 
 @lower_builtin(operator.setitem, ColumnType, types.Any, types.Any)
@@ -107,19 +102,9 @@ def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     column, index, _ = sig.args
     recorder.record(column.view, index, written=True)
     value = context.data_model_manager[column.dtype].as_data(builder, args[2])
-    if column.access.gathered:
-        places = _gathered(builder, column, args[0], index.offset[column.view.unit])
-        for memory, kept in zip(places, (value, _BYTE(1)), strict=True):
-            builder.store(kept, memory)
-    else:
-        _store(context, builder, column, _pointer(context, builder, column, index, *args[:2]), [value])
+    pointer = _pointer(context, builder, column, index, *args[:2])
+    _describe(context, builder, column, getattr(index, "offset", None), builder.store(value, pointer), value.type)
     return context.get_dummy_value()
-
-
-def _gathered(builder: Any, column: ColumnType, value: Any, lane: int) -> list[Any]:
-    """Pointers to an element that will be stored, and to whether it is there."""
-    members = 2 + len(column.access.held), 3 + len(column.access.held)
-    return [builder.gep(builder.extract_value(value, member), [ir.Constant(INT, lane)]) for member in members]
 
 
 @lower_builtin(operator.setitem, ColumnType, types.Any, RecordType)
@@ -133,60 +118,29 @@ def _store_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-def load(context: Any, builder: Any, column: ColumnType, pointer: Any) -> Any:
+def load(context: Any, builder: Any, column: ColumnType, pointer: Any, offset: Offset | None) -> Any:
     """Load one element."""
-    return context.data_model_manager[column.dtype].from_data(builder, _read(builder, column, pointer))
-
-
-def _read(builder: Any, column: ColumnType, pointer: Any) -> Any:
     loaded = builder.load(pointer)
-    mark(builder, loaded, column.view)
+    _describe(context, builder, column, offset, loaded, loaded.type)
     if column.access.constant:
         loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
-    return loaded
+    return context.data_model_manager[column.dtype].from_data(builder, loaded)
 
 
-def _store(context: Any, builder: Any, column: ColumnType, pointer: Any, elements: list[Any]) -> None:
-    """Store adjacent elements at once."""
-    kind, count = elements[0].type, len(elements)
-    value = elements[0]
-    if count > 1:
-        value = ir.Constant(ir.VectorType(kind, count), ir.Undefined)
-        for i, element in enumerate(elements):
-            value = builder.insert_element(value, element, ir.Constant(INT, i))
-    stored = builder.store(value, builder.bitcast(pointer, value.type.as_pointer(_GLOBAL)))
-    if count > 1:
-        stored.align = count * context.get_abi_sizeof(kind)
-    mark(builder, stored, column.view)
+def _describe(
+    context: Any, builder: Any, column: ColumnType, offset: Offset | None, instruction: Any, kind: Any
+) -> None:
+    """Tell the compiler what lets it join the loads, and the stores, of adjacent elements: their place, arrays apart.
 
-
-def gathering(context: Any, builder: Any, column: ColumnType, value: Any) -> Any:
-    """A column whose stores are gathered from now on."""
-    access = column.access
-    for i, kind in enumerate((context.get_data_type(column.dtype), _BYTE) if access.gathered else ()):
-        memory = cgutils.alloca_once(builder, kind, size=access.gathered)
-        value = builder.insert_value(value, memory, 2 + len(access.held) + i)
-    for lane in range(access.gathered):
-        builder.store(_BYTE(0), _gathered(builder, column, value, lane)[1])
-    return value
-
-
-def stored(context: Any, builder: Any, column: ColumnType, value: Any) -> Any:
-    """A column whose gathered elements are stored: at once if all are there, which most kernels' compiler knows."""
-    packed, zero = column.access.packed, (0,) * column.view.ndim
-    for first in range(0, column.access.gathered, packed):
-        lanes = [_beside(column, zero, lane) for lane in range(first, first + packed)]
-        kept = [_gathered(builder, column, value, lane[column.view.unit]) for lane in lanes]
-        elements = [builder.load(element) for element, _ in kept]
-        there = [builder.icmp_unsigned("!=", builder.load(flag), _BYTE(0)) for _, flag in kept]
-        with builder.if_else(functools.reduce(builder.and_, there)) as (all_there, some):
-            with all_there:
-                _store(context, builder, column, neighbour(context, builder, column, value, lanes[0]), elements)
-            with some:
-                for lane, element, one in zip(lanes, elements, there, strict=True):
-                    with builder.if_then(one):
-                        _store(context, builder, column, neighbour(context, builder, column, value, lane), [element])
-    return value
+    That arrays do not overlap is said twice: NVVM joins by the rules of C's types, for capabilities below 10.
+    """
+    view, packed, add = column.view, column.access.packed, builder.module.add_metadata
+    if offset is not None and packed > 1 and offset[view.unit] % packed == 0:
+        instruction.align = packed * context.get_abi_sizeof(kind)
+    mark(builder, instruction, view)
+    if view.scopes and len(view.slots) == 1:
+        slot = add([f"slot {view.slots[0]} of kernel {view.kernel}", add(["arrays apart"]), INT(0)])
+        instruction.set_metadata("tbaa", add([slot, slot, INT(0)]))
 
 
 def _pointer(context: Any, builder: Any, column: ColumnType, index: Any, value: Any, at: Any) -> Any:
@@ -201,21 +155,15 @@ def _pointer(context: Any, builder: Any, column: ColumnType, index: Any, value: 
 def neighbour(context: Any, builder: Any, column: ColumnType, value: Any, offset: Offset) -> Any:
     """The address of the element at a constant offset from the point where a column is."""
     data = context.get_data_type(column.dtype)
-    here, unit = builder.extract_value(value, 1), 0
+    first = builder.inttoptr(builder.extract_value(value, 1), data.as_pointer(_GLOBAL))
+    view, unit = builder.extract_value(value, 0), 0
     for axis, steps in enumerate(offset):
         if axis == column.view.unit:
             unit = steps
         elif steps:
-            here = _moved(context, builder, column, value, here, axis, steps)
-    first = builder.inttoptr(here, data.as_pointer(_GLOBAL))
+            stride = field(builder, column.view, view, "stride", axis)
+            first = builder.gep(first, [builder.mul(stride, ir.Constant(INT, steps), flags=["nsw"])])
     return builder.gep(first, [ir.Constant(INT, unit)]) if unit else first
-
-
-def _moved(context: Any, builder: Any, column: ColumnType, value: Any, here: Any, axis: int, steps: int) -> Any:
-    """An address some steps along an axis that is not the innermost one."""
-    size = context.get_abi_sizeof(context.get_data_type(column.dtype))
-    stride = field(builder, column.view, builder.extract_value(value, 0), "stride", axis)
-    return builder.add(here, builder.mul(stride, ir.Constant(INT, steps * size), flags=["nsw"]))
 
 
 def at_point(context: Any, builder: Any, column: ColumnType, view: Any, point: PointType, at: Any) -> Any:
@@ -229,9 +177,9 @@ def at_point(context: Any, builder: Any, column: ColumnType, view: Any, point: P
 
 
 def aligned(context: Any, builder: Any, column: ColumnType, view: Any, point: PointType, at: Any) -> Any:
-    """Whether elements can be loaded together, as the access says, at a point and its neighbours."""
-    if not column.has_place(point.ndim):
-        return cgutils.true_bit
+    """Whether elements can be joined, as the access says, at a point and its neighbours."""
+    if not column.access.packed:
+        return cgutils.false_bit
     size = context.get_abi_sizeof(context.get_data_type(column.dtype))
     found = builder.ptrtoint(address(context, builder, column.view, view, point, at), INT)
     for axis in range(point.ndim):
@@ -244,9 +192,11 @@ def aligned(context: Any, builder: Any, column: ColumnType, view: Any, point: Po
 
 def filled(context: Any, builder: Any, column: ColumnType, value: Any, march: Offset, steps: Any) -> Any:
     """A column with the held elements that the first of `steps` steps of a march takes over and does not load."""
-    held = column.access.held
-    carried = [offset for offset in held if _plus(offset, march, -1) in held]
-    return _loaded(context, builder, column, value, carried, march, steps)
+    for i, offset in enumerate(column.access.held):
+        if _plus(offset, march, -1) in column.access.held:
+            loaded = _loaded_ahead(context, builder, column, value, offset, march, steps)
+            value = builder.insert_value(value, loaded, 2 + i)
+    return value
 
 
 def stepped(context: Any, builder: Any, column: ColumnType, value: Any, march: Offset, left: Any) -> Any:
@@ -254,75 +204,37 @@ def stepped(context: Any, builder: Any, column: ColumnType, value: Any, march: O
     if not column.has_place(len(march)):
         return value
     held = column.access.held
-    here = _moved(context, builder, column, value, builder.extract_value(value, 1), march.index(1), 1)
-    moved = builder.insert_value(value, here, 1)
-    fresh = []
+    axis, size = march.index(1), context.get_abi_sizeof(context.get_data_type(column.dtype))
+    stride = field(builder, column.view, builder.extract_value(value, 0), "stride", axis)
+    move = builder.mul(stride, ir.Constant(INT, size), flags=["nsw"])
+    moved = builder.insert_value(value, builder.add(builder.extract_value(value, 1), move), 1)
     for i, offset in enumerate(held):
         before = _plus(offset, march, 1)
         if before in held:
-            moved = builder.insert_value(moved, builder.extract_value(value, 2 + held.index(before)), 2 + i)
+            element = builder.extract_value(value, 2 + held.index(before))
         else:
-            fresh.append(offset)
-    return _loaded(context, builder, column, moved, fresh, march, left)
+            element = _loaded_ahead(context, builder, column, moved, offset, march, left)
+        moved = builder.insert_value(moved, element, 2 + i)
+    return moved
 
 
-def _loaded(
-    context: Any, builder: Any, column: ColumnType, value: Any, offsets: Sequence[Offset], march: Offset, left: Any
+def _loaded_ahead(
+    context: Any, builder: Any, column: ColumnType, value: Any, offset: Offset, march: Offset, left: Any
 ) -> Any:
-    """Load held elements of a column at a point after which `left` steps follow, adjacent ones at once.
+    """Load a held element at a point after which `left` steps follow.
 
     An element that no step will need may lie outside of the array: then another one of the same column is loaded.
     """
-    early = {offset: _early(column.access, offset, march) for offset in offsets}
-    for first, count in _packs(column, early):
-        pointer = neighbour(context, builder, column, value, first)
-        if early[first] > 0:
-            needed = builder.icmp_signed(">=", left, ir.Constant(INT, early[first]))
-            nearest = neighbour(context, builder, column, value, _plus(first, march, -early[first]))
-            pointer = builder.select(needed, pointer, nearest)
-        for i, element in enumerate(_load_pack(context, builder, column, pointer, count)):
-            place = column.access.held.index(_beside(column, first, i))
-            value = builder.insert_value(value, element, 2 + place)
-    return value
-
-
-def _early(access: Access, offset: Offset, march: Offset) -> int:
-    """The number of steps that a held element is loaded before its time."""
-    axis = march.index(1)
+    access, axis = column.access, march.index(1)
     foot = _plus(offset, march, -offset[axis])
-    planes = [other[axis] for other in access.held if _plus(other, march, -other[axis]) == foot]
-    return max(0, offset[axis] + access.ahead - max(planes)) if len(planes) > 1 else 0
-
-
-def _packs(column: ColumnType, early: dict[Offset, int]) -> Iterator[tuple[Offset, int]]:
-    """The first of each group of elements that are loaded at once, and their number."""
-    unit, packed = column.view.unit, column.access.packed
-    done: set[Offset] = set()
-    for offset in early:
-        if offset in done:
-            continue
-        first = _beside(column, offset, -(offset[unit] % packed)) if packed > 1 else offset
-        group = [_beside(column, first, i) for i in range(packed)]
-        whole = packed > 1 and all(early.get(other) == early[offset] for other in group)
-        done.update(group if whole else [offset])
-        yield (first, packed) if whole else (offset, 1)
-
-
-def _beside(column: ColumnType, offset: Offset, steps: int) -> Offset:
-    return tuple(x + steps * (axis == column.view.unit) for axis, x in enumerate(offset))
-
-
-def _load_pack(context: Any, builder: Any, column: ColumnType, pointer: Any, count: int) -> Iterator[Any]:
-    """Load `count` adjacent elements at once."""
-    if count == 1:
-        yield load(context, builder, column, pointer)
-        return
-    kind = ir.VectorType(pointer.type.pointee, count)
-    loaded = _read(builder, column, builder.bitcast(pointer, kind.as_pointer(_GLOBAL)))
-    loaded.align = count * context.get_abi_sizeof(pointer.type.pointee)
-    for i in range(count):
-        element = builder.extract_element(loaded, ir.Constant(INT, i))
-        yield context.data_model_manager[column.dtype].from_data(builder, element)
+    last = max(other[axis] for other in access.held if _plus(other, march, -other[axis]) == foot) - access.ahead
+    pointer = neighbour(context, builder, column, value, offset)
+    early = offset[axis] - last
+    if early > 0:
+        needed = builder.icmp_signed(">=", left, ir.Constant(INT, early))
+        nearest = neighbour(context, builder, column, value, _plus(offset, march, -early))
+        pointer = builder.select(needed, pointer, nearest)
+    return load(context, builder, column, pointer, offset)
 
 
 def _plus(offset: Offset, march: Offset, steps: int) -> Offset:
