@@ -56,11 +56,7 @@ def _built(
     version: str, function: pytypes.FunctionType, variant: Variant, shape: Shape, capability: Capability
 ) -> ObjectCode:
     """The text of a kernel, kept for the next shapes of a trial; the version is that of the function's globals, too."""
-    number = recorder.new_kernel()
-    scopes = len(array_specs(variant.specs)) if variant.disjoint else 0
-    typing = Typing(working_precision(variant.specs), scopes, number)
-    kinds = tuple(typing.type_of(spec) for spec in variant.specs)
-    footprints, result = survey(function, variant.ndim, kinds, number, capability)
+    kinds, footprints, result = _surveyed(version, function, variant, capability)
     if variant.operation is None:
         check_no_value(function.__qualname__, result)
     march = shapes.march(variant.ndim, variant.order)
@@ -79,6 +75,18 @@ def _built(
     folds, flat = variant.operation is not None, variant.ndim == 1
     body = sweep(cuda, device_function, shape, parts, marching=marching, folding=folds, flat=flat)
     return compiled(body, function, variant, shape, capability, footprints, fold.result)
+
+
+@functools.lru_cache(maxsize=8)
+def _surveyed(
+    version: str, function: pytypes.FunctionType, variant: Variant, capability: Capability
+) -> tuple[tuple[Any, ...], Footprints, Any]:
+    """The types of a kernel's arguments, its reads and writes, and the type of its result; kept as its texts."""
+    number = recorder.new_kernel()
+    scopes = len(array_specs(variant.specs)) if variant.disjoint else 0
+    typing = Typing(working_precision(variant.specs), scopes, number)
+    kinds = tuple(typing.type_of(spec) for spec in variant.specs)
+    return kinds, *survey(function, variant.ndim, kinds, number, capability)
 
 
 def survey(
@@ -197,7 +205,7 @@ def _built_pair(
     kinds = tuple(
         intermediates_in(typing.type_of(spec), spec, tile, writes=i < count) for i, spec in enumerate(variant.specs)
     )
-    footprints = _surveyed(functions, kinds, count, variant.ndim, capability, number)
+    footprints = _surveyed_pair(functions, kinds, count, variant.ndim, capability, number)
     march = shapes.march(variant.ndim, variant.order)
     assert march is not None
     arrays = len(array_specs(variant.specs[:count]))
@@ -212,7 +220,7 @@ def _built_pair(
     return compiled(body, functions[1], variant, shape, capability, footprints)
 
 
-def _surveyed(
+def _surveyed_pair(
     functions: Functions, kinds: tuple[Any, ...], count: int, ndim: int, capability: Capability, number: int
 ) -> Footprints:
     """The reads and writes of each kernel; those of the first count from the points of the second."""
