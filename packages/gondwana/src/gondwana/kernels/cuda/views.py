@@ -39,7 +39,7 @@ class Access:
         ahead: number of the last planes of `held` that are loaded before their time.
         constant: whether no thread writes the array while the kernel runs.
         streamed: whether stored elements will not be read again soon, and need not stay in the cache.
-        packed: number of adjacent elements that are loaded and stored at once, the first at a multiple of it; 0: unknown.
+        packed: number of adjacent elements that are loaded and stored at once, the first at a multiple of it, or 0.
     """
 
     held: tuple[Offset, ...] = ()
