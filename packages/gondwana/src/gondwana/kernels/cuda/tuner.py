@@ -80,7 +80,7 @@ def pair_shape_for(variant: Variant, extents: tuple[int, ...]) -> Shape:
     kept = bytes_kept(variant.specs)
     for x, y in ((32, 16), (16, 16), (16, 8), (8, 8), (8, 4), (4, 4)):
         if _fits(Shape(x=x, y=y), extents, kept):
-            return Shape(x=x, y=y, steps=64, resident=1024 // (x * y))
+            return Shape(x=x, y=y, steps=64, resident=min(16, 1024 // (x * y)))
     raise UsageError(f"fused kernels need a box of at least 2 x 2 points across the slowest axis, not {extents[1:]}")
 
 

@@ -38,8 +38,7 @@ class Access:
         held: offsets whose elements are kept in registers.
         ahead: number of the last planes of `held` that are loaded before their time.
         constant: whether no thread writes the array while the kernel runs.
-        packed: number of adjacent elements that are loaded and stored at once, the first at a multiple of it; 0: it is
-            not known.
+        packed: number of adjacent elements that are loaded and stored at once, the first at a multiple of it, or 0.
     """
 
     held: tuple[Offset, ...] = ()
