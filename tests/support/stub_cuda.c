@@ -1,20 +1,45 @@
 // A CUDA driver without a GPU: what is asked of it is done at once in host memory, and noted in the file that
-// STUB_CUDA_LOG names, a call a line. It shows that arguments arrive as the driver's interface wants them.
+// STUB_CUDA_LOG names, a call a line. It shows that arguments arrive as the driver's interface wants them. What NVIDIA's
+// driver refuses is refused with the same status and text.
 //
 // STUB_CUDA_INIT, STUB_CUDA_VERSION and STUB_CUDA_DEVICES are what cuInit, cuDriverGetVersion and cuDeviceGetCount
 // answer.
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 typedef int Status;
 typedef unsigned long long Address;
-enum { SUCCESS = 0, INVALID = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL = 700 };
+
+// Status, name and text, as cuda.h and cuGetErrorString of CUDA 12 and 13 have them.
+#define STATUSES(_)                                                                                                   \
+    _(SUCCESS, 0, "no error")                                                                                         \
+    _(INVALID_VALUE, 1, "invalid argument")                                                                           \
+    _(OUT_OF_MEMORY, 2, "out of memory")                                                                              \
+    _(NO_DEVICE, 100, "no CUDA-capable device is detected")                                                           \
+    _(INVALID_DEVICE, 101, "invalid device ordinal")                                                                  \
+    _(INVALID_IMAGE, 200, "device kernel image is invalid")                                                           \
+    _(INVALID_CONTEXT, 201, "invalid device context")                                                                 \
+    _(INVALID_HANDLE, 400, "invalid resource handle")                                                                 \
+    _(ILLEGAL_STATE, 401, "the operation cannot be performed in the present state")                                   \
+    _(NOT_FOUND, 500, "named symbol not found")                                                                       \
+    _(NOT_READY, 600, "device not ready")                                                                             \
+    _(ILLEGAL_ADDRESS, 700, "an illegal memory access was encountered")                                               \
+    _(HOST_MEMORY_ALREADY_REGISTERED, 712, "part or all of the requested memory range is already mapped")             \
+    _(HOST_MEMORY_NOT_REGISTERED, 713, "pointer does not correspond to a registered memory region")                   \
+    _(STREAM_CAPTURE_UNSUPPORTED, 900, "operation not permitted when stream is capturing")                            \
+    _(CAPTURED_EVENT, 907, "operation not permitted on an event last recorded in a capturing stream")
+#define AS_NUMBER(name, number, text) name = number,
+enum { STATUSES(AS_NUMBER) };
+
 static const size_t TOTAL = (size_t)1 << 33, FREE = (size_t)1 << 32;
+static const unsigned MOST_SHARED = 227 << 10;
 
 static long setting(const char *name, long otherwise) {
     const char *value = getenv(name);
@@ -51,6 +76,7 @@ Status cuDeviceGetCount(int *count) {
 }
 
 Status cuDeviceGet(int *device, int ordinal) {
+    if (ordinal < 0 || ordinal >= setting("STUB_CUDA_DEVICES", 2)) return INVALID_DEVICE;
     *device = ordinal + 40;
     return SUCCESS;
 }
@@ -94,6 +120,52 @@ Status cuCtxSetCurrent(void *context) {
 
 // -- memory -----------------------------------------------------------------------------------------------------------
 
+typedef struct {
+    Address first;
+    size_t bytes;
+} Range;
+
+// Ranges of memory, as they were given: a few thousand at most, or the test is not for this driver.
+typedef struct {
+    Range ranges[4096];
+    size_t count;
+} Ranges;
+
+static Ranges allocated, registered;
+
+static Range *range_at(Ranges *of, Address address) {
+    for (size_t i = 0; i < of->count; ++i)
+        if (of->ranges[i].first == address) return of->ranges + i;
+    return NULL;
+}
+
+static Status add_range(Ranges *to, Address first, size_t bytes) {
+    if (to->count == sizeof to->ranges / sizeof *to->ranges) return OUT_OF_MEMORY;
+    to->ranges[to->count++] = (Range){first, bytes};
+    return SUCCESS;
+}
+
+static void drop_range(Ranges *of, Range *range) { *range = of->ranges[--of->count]; }
+
+// Whether all pages of a range are mapped in this process.
+static int is_mapped(Address address, size_t bytes) {
+    const Address page = (Address)sysconf(_SC_PAGESIZE), first = address / page * page;
+    for (Address at = first; at < address + bytes; at += page) {
+        unsigned char resident;
+        if (mincore((void *)(uintptr_t)at, (size_t)page, &resident)) return 0;
+    }
+    return 1;
+}
+
+static int is_pageable(Address address, size_t bytes) {
+    for (int i = 0; i < 2; ++i) {
+        const Ranges *of = i ? &registered : &allocated;
+        for (size_t k = 0; k < of->count; ++k)
+            if (address >= of->ranges[k].first && address + bytes <= of->ranges[k].first + of->ranges[k].bytes) return 0;
+    }
+    return 1;
+}
+
 Status cuMemGetInfo(size_t *free, size_t *total) {
     *free = FREE;
     *total = TOTAL;
@@ -102,28 +174,40 @@ Status cuMemGetInfo(size_t *free, size_t *total) {
 
 Status cuMemAlloc(Address *address, size_t bytes) {
     note("cuMemAlloc %zu", bytes);
-    if (bytes == 0) return INVALID;
+    if (bytes == 0) return INVALID_VALUE;
     if (bytes > FREE) return OUT_OF_MEMORY;
     void *memory = NULL;
     if (posix_memalign(&memory, 256, bytes)) return OUT_OF_MEMORY;
     *address = (Address)(uintptr_t)memory;
-    return SUCCESS;
+    return add_range(&allocated, *address, bytes);
 }
 
 Status cuMemFree(Address address) {
-    if (address == 0xbad) return INVALID;
-    if (address == 0xdead) return ILLEGAL;
+    if (address == 0xdead) return ILLEGAL_ADDRESS;  // as after a kernel that wrote there
+    Range *range = range_at(&allocated, address);
+    if (!range) return INVALID_VALUE;
+    drop_range(&allocated, range);
     free((void *)(uintptr_t)address);
     return SUCCESS;
 }
 
 Status cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
     note("cuMemHostRegister %#lx %zu %u", (unsigned long)(uintptr_t)address, bytes, flags);
-    return bytes > FREE ? OUT_OF_MEMORY : SUCCESS;
+    if (bytes > FREE) return OUT_OF_MEMORY;
+    const Address first = (Address)(uintptr_t)address;
+    if (!bytes || !is_mapped(first, bytes)) return INVALID_VALUE;
+    for (size_t i = 0; i < registered.count; ++i) {
+        const Range *old = registered.ranges + i;
+        if (old->first < first + bytes && first < old->first + old->bytes) return HOST_MEMORY_ALREADY_REGISTERED;
+    }
+    return add_range(&registered, first, bytes);
 }
 
 Status cuMemHostUnregister(void *address) {
     note("cuMemHostUnregister %#lx", (unsigned long)(uintptr_t)address);
+    Range *range = range_at(&registered, (Address)(uintptr_t)address);
+    if (!range) return HOST_MEMORY_NOT_REGISTERED;
+    drop_range(&registered, range);
     return SUCCESS;
 }
 
@@ -133,8 +217,12 @@ Status cuMemsetD8Async(Address address, unsigned char byte, size_t bytes, void *
     return SUCCESS;
 }
 
+static void *capturing = NULL;  // the stream whose work is captured
+
 Status cuMemcpyAsync(Address target, Address source, size_t bytes, void *stream) {
     note("cuMemcpyAsync %zu %#lx", bytes, (unsigned long)(uintptr_t)stream);
+    if (capturing && stream == capturing)
+        return is_pageable(target, bytes) || is_pageable(source, bytes) ? STREAM_CAPTURE_UNSUPPORTED : SUCCESS;
     memcpy((void *)(uintptr_t)target, (void *)(uintptr_t)source, bytes);
     return SUCCESS;
 }
@@ -162,7 +250,7 @@ Status cuMemcpy3DAsync(const Box *box, void *stream) {
         const End *end = ends[i];
         const size_t unused = end->x | end->y | end->z | end->level | (size_t)end->host | (size_t)end->array;
         if (end->kind != 4 || unused || end->reserved || end->pitch < box->width || end->height < box->height)
-            return INVALID;
+            return INVALID_VALUE;
     }
     for (size_t plane = 0; plane < box->depth; ++plane)
         for (size_t row = 0; row < box->height; ++row) {
@@ -179,6 +267,7 @@ typedef struct {
 } Handle;
 
 Status cuIpcGetMemHandle(Handle *handle, Address address) {
+    if (!range_at(&allocated, address)) return INVALID_VALUE;
     for (int i = 0; i < 64; ++i) handle->bytes[i] = (char)(i - 32);
     memcpy(handle->bytes + 8, &address, sizeof address);
     return SUCCESS;
@@ -187,7 +276,7 @@ Status cuIpcGetMemHandle(Handle *handle, Address address) {
 Status cuIpcOpenMemHandle(Address *address, Handle handle, unsigned flags) {
     note("cuIpcOpenMemHandle %u", flags);
     for (int i = 16; i < 64; ++i)
-        if (handle.bytes[i] != (char)(i - 32)) return INVALID;
+        if (handle.bytes[i] != (char)(i - 32)) return INVALID_VALUE;
     memcpy(address, handle.bytes + 8, sizeof *address);
     return SUCCESS;
 }
@@ -225,9 +314,7 @@ Status cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
         return SUCCESS;                                                   \
     }
 NOTING(cuStreamDestroy)
-NOTING(cuStreamSynchronize)
 NOTING(cuEventDestroy)
-NOTING(cuEventSynchronize)
 NOTING(cuGraphDestroy)
 NOTING(cuGraphExecDestroy)
 NOTING(cuModuleUnload)
@@ -237,17 +324,43 @@ NOTING(cuModuleUnload)
         note(#name " %#lx %#lx", (unsigned long)(uintptr_t)first, (unsigned long)(uintptr_t)second);             \
         return SUCCESS;                                                                                          \
     }
-NOTING_TWO(cuEventRecord)
 NOTING_TWO(cuGraphLaunch)
+
+Status cuStreamSynchronize(void *stream) {
+    note("cuStreamSynchronize %#lx", (unsigned long)(uintptr_t)stream);
+    return capturing && stream == capturing ? STREAM_CAPTURE_UNSUPPORTED : SUCCESS;
+}
+
+// Facts of events, by their handle.
+typedef struct {
+    char untimed, captured;
+} Event;
+
+static Event events[1 << 16];
+
+static Event *event_of(void *event) { return events + ((uintptr_t)event & 0xffff); }
 
 Status cuEventCreate(void **event, unsigned flags) {
     *event = (void *)++handles;
+    *event_of(*event) = (Event){(flags & 2) != 0, 0};
     note("cuEventCreate %u %#lx", flags, (unsigned long)handles);
     return SUCCESS;
 }
 
+Status cuEventRecord(void *event, void *stream) {
+    note("cuEventRecord %#lx %#lx", (unsigned long)(uintptr_t)event, (unsigned long)(uintptr_t)stream);
+    event_of(event)->captured = capturing && stream == capturing;
+    return SUCCESS;
+}
+
+Status cuEventSynchronize(void *event) {
+    note("cuEventSynchronize %#lx", (unsigned long)(uintptr_t)event);
+    return event_of(event)->captured ? CAPTURED_EVENT : SUCCESS;
+}
+
 // An event is reached when it is asked for the second time.
 Status cuEventQuery(void *event) {
+    if (event_of(event)->captured) return CAPTURED_EVENT;
     static void *asked = NULL;
     if (asked == event) return SUCCESS;
     asked = event;
@@ -260,22 +373,51 @@ Status cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
 }
 
 Status cuEventElapsedTime(float *milliseconds, void *first, void *last) {
+    if (event_of(first)->untimed || event_of(last)->untimed) return INVALID_HANDLE;
     *milliseconds = (float)((uintptr_t)last - (uintptr_t)first) * 1.5f;
     return SUCCESS;
 }
 
 // -- code -------------------------------------------------------------------------------------------------------------
 
+static const char *code = "";
+static size_t code_bytes;
+
+// Bytes of an image: of machine code by the head of its file, which ends with the table of sections, else up to a zero.
+static size_t image_bytes(const char *image) {
+    if (memcmp(image, "\x7f" "ELF", 4)) return strlen(image);
+    uint64_t table;
+    uint16_t size, count;
+    memcpy(&table, image + 40, sizeof table);
+    memcpy(&size, image + 58, sizeof size);
+    memcpy(&count, image + 60, sizeof count);
+    return table + (size_t)size * count;
+}
+
 Status cuModuleLoadData(void **module, const void *image) {
-    note("cuModuleLoadData %s", (const char *)image);
+    const int machine_code = !memcmp(image, "\x7f" "ELF", 4);
+    note("cuModuleLoadData %s", machine_code ? "machine code" : (const char *)image);
+    if (!machine_code && !strstr(image, ".version")) return INVALID_IMAGE;
+    code_bytes = image_bytes(image);
+    char *kept = malloc(code_bytes);
+    if (!kept) return OUT_OF_MEMORY;
+    code = memcpy(kept, image, code_bytes);
     *module = (void *)0x7000;
     return SUCCESS;
+}
+
+// Whether the last module has the name in it.
+static int has_name(const char *name) {
+    const size_t length = strlen(name);
+    for (size_t i = 0; i + length <= code_bytes; ++i)
+        if (!memcmp(code + i, name, length)) return 1;
+    return 0;
 }
 
 Status cuModuleGetFunction(void **function, void *module, const char *name) {
     note("cuModuleGetFunction %#lx %s", (unsigned long)(uintptr_t)module, name);
     *function = (void *)0x7100;
-    return strcmp(name, "missing") ? SUCCESS : NOT_FOUND;
+    return has_name(name) ? SUCCESS : NOT_FOUND;
 }
 
 Status cuFuncGetAttribute(int *value, int attribute, void *function) {
@@ -300,7 +442,7 @@ Status cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, uns
     char text[4096] = "none";
     const int noted = getenv("STUB_CUDA_LOG") != NULL;
     if (extra) {
-        if (extra[0] != (void *)1 || extra[2] != (void *)2 || extra[4] != NULL) return INVALID;
+        if (extra[0] != (void *)1 || extra[2] != (void *)2 || extra[4] != NULL) return INVALID_VALUE;
         const unsigned char *bytes = extra[1];
         const size_t count = *(const size_t *)extra[3];
         for (size_t i = 0; noted && i < count && i < 2000; ++i) sprintf(text + 2 * i, "%02x", bytes[i]);
@@ -308,17 +450,21 @@ Status cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, uns
     note("cuLaunchKernel %#lx grid %u %u %u block %u %u %u shared %u stream %#lx parameters %d arguments %s",
          (unsigned long)(uintptr_t)function, gx, gy, gz, bx, by, bz, shared, (unsigned long)(uintptr_t)stream,
          parameters != NULL, text);
-    return bx * by * bz > 1024 ? INVALID : SUCCESS;
+    return bx * by * bz > 1024 || shared > MOST_SHARED ? INVALID_VALUE : SUCCESS;
 }
 
 // -- graphs -----------------------------------------------------------------------------------------------------------
 
 Status cuStreamBeginCapture(void *stream, int mode) {
     note("cuStreamBeginCapture %#lx %d", (unsigned long)(uintptr_t)stream, mode);
+    if (capturing) return ILLEGAL_STATE;
+    capturing = stream;
     return SUCCESS;
 }
 
 Status cuStreamEndCapture(void *stream, void **graph) {
+    if (stream != capturing) return ILLEGAL_STATE;
+    capturing = NULL;
     *graph = (void *)((uintptr_t)stream + 0x100);
     return SUCCESS;
 }
@@ -332,17 +478,23 @@ Status cuGraphInstantiate(void **executable, void *graph, unsigned long long fla
 // -- errors and symbols -----------------------------------------------------------------------------------------------
 
 Status cuGetErrorName(Status status, const char **name) {
-    *name = status == INVALID         ? "CUDA_ERROR_INVALID_VALUE"
-            : status == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
-            : status == NOT_FOUND     ? "CUDA_ERROR_NOT_FOUND"
-            : status == ILLEGAL       ? "CUDA_ERROR_ILLEGAL_ADDRESS"
-                                      : NULL;
-    return *name ? SUCCESS : INVALID;
+#define AS_NAME(known, number, text) \
+    case number: *name = number ? "CUDA_ERROR_" #known : "CUDA_SUCCESS"; break;
+    switch (status) {
+        STATUSES(AS_NAME)
+        default: *name = NULL;
+    }
+    return *name ? SUCCESS : INVALID_VALUE;
 }
 
 Status cuGetErrorString(Status status, const char **text) {
-    *text = "as the stub says";
-    return status ? SUCCESS : INVALID;
+#define AS_TEXT(known, number, words) \
+    case number: *text = words; break;
+    switch (status) {
+        STATUSES(AS_TEXT)
+        default: *text = NULL;
+    }
+    return *text ? SUCCESS : INVALID_VALUE;
 }
 
 #define KNOWN(name) {#name, (void *)name}

@@ -162,6 +162,7 @@ class EmulatedDriver(Driver):
         """Copy bytes between any two addresses, of the host or of devices; they are read on execution."""
         real = self._memory.real
         real(target, nbytes), real(source, nbytes)
+        self._refuse_pageable(stream, (target, nbytes), (source, nbytes))
         self._put(stream, lambda: ctypes.memmove(real(target, nbytes), real(source, nbytes), nbytes))
 
     @_alone
@@ -175,7 +176,15 @@ class EmulatedDriver(Driver):
         real = self._memory.real
         to, of = boxes.Box(counts, target_strides), boxes.Box(counts, source_strides)
         real(target, to.extent), real(source, of.extent)
+        self._refuse_pageable(stream, (target, to.extent), (source, of.extent))
         self._put(stream, lambda: boxes.copy(to, real(target, to.extent), of, real(source, of.extent)))
+
+    def _refuse_pageable(self, stream: int, *ends: tuple[int, int]) -> None:
+        """Refuse to capture a copy of memory that the system may move."""
+        capture = self._stream(stream).capture
+        if capture is not None and any(self._memory.is_pageable(*end) for end in ends):
+            capture.broken = "memory was copied that is not registered"
+            raise CudaError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a captured copy of memory that is not registered")
 
     @_alone
     def export(self, address: int) -> bytes:

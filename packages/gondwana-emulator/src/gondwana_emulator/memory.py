@@ -132,6 +132,13 @@ class Memory:
             raise CudaError(f"CUDA_ERROR_INVALID_VALUE: {nbytes} bytes at {address:#x} are outside of all memory")
         return found.real + address - found.start
 
+    def is_pageable(self, address: int, nbytes: int) -> bool:
+        """Return whether bytes are memory of the host that is not registered."""
+        place = bisect.bisect_right(self._starts, address) - 1
+        found = self._ranges[self._starts[place]] if place >= 0 else None
+        inside = found is not None and address + nbytes <= found.start + found.nbytes
+        return address < _DEVICE and not inside
+
     def rows(self, device: int) -> NDArray[np.int64]:
         """Return the ranges that a device accesses, sorted: start, bytes, offset of the real address. Never empty."""
         if device not in self._rows:

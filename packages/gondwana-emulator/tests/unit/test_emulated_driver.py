@@ -344,6 +344,7 @@ def test_a_graph_of_two_streams(seeded: Bench) -> None:
     gpu, driver = seeded, seeded.driver
     fork, join = driver.new_event(), driver.new_event()
     result = np.zeros(8, np.uint64)
+    driver.register(result.ctypes.data, result.nbytes)
     driver.begin_capture(gpu.stream)
     gpu.driver.fill(gpu.words, 0, 64, gpu.stream)
     gpu.add(1)
@@ -363,6 +364,7 @@ def test_a_graph_of_two_streams(seeded: Bench) -> None:
         np.testing.assert_array_equal(result, [1] * 8)
         assert gpu.first() == 2
     fails("CAPTURED_EVENT", driver.order, gpu.other, fork)
+    driver.unregister(result.ctypes.data)
 
 
 def test_what_a_capture_forbids(gpu: Bench) -> None:
@@ -371,6 +373,16 @@ def test_what_a_capture_forbids(gpu: Bench) -> None:
     gpu.add(1)
     driver.record(before, gpu.stream)
     fails("STREAM_CAPTURE_UNMATCHED", driver.end_capture, gpu.stream)
+
+    driver.begin_capture(gpu.stream)
+    host = np.zeros(8, np.uint8)
+    fails("STREAM_CAPTURE_UNSUPPORTED", driver.copy, gpu.words, host.ctypes.data, 8, gpu.stream)
+    fails("STREAM_CAPTURE_INVALIDATED", driver.end_capture, gpu.stream)
+    driver.register(host.ctypes.data, 8)
+    driver.begin_capture(gpu.stream)
+    driver.copy(gpu.words, host.ctypes.data, 8, gpu.stream)
+    driver.free_graph(driver.end_capture(gpu.stream))
+    driver.unregister(host.ctypes.data)
 
     driver.begin_capture(gpu.stream)
     fails("ILLEGAL_STATE", driver.begin_capture, gpu.stream)

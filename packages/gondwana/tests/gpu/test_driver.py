@@ -110,6 +110,7 @@ def test_allocations_are_aligned_and_counted(driver: Driver) -> None:
         assert first != second
 
 
+@pytest.mark.refusal
 def test_too_much_memory_is_an_error_that_passes(driver: Driver) -> None:
     total = driver.memory()[1]
     with pytest.raises(MemoryError, match="memory"):
@@ -215,6 +216,7 @@ def test_registered_memory(gpu: Device, driver: Driver) -> None:
             del pinned
 
 
+@pytest.mark.refusal
 def test_what_cannot_be_registered_is_an_error(driver: Driver) -> None:
     with pytest.raises(CudaError):
         driver.register(2**20, 4096)  # nothing is mapped there
@@ -301,6 +303,7 @@ def test_events_measure_time(gpu: Device, driver: Driver, module: int, long_chai
     driver.free_event(last)
 
 
+@pytest.mark.refusal
 def test_events_without_timing_tell_no_time(gpu: Device, driver: Driver, real: bool) -> None:
     if not real:
         pytest.skip("the emulated GPU times every event")
@@ -382,6 +385,7 @@ def test_what_a_kernel_takes(gpu: Device, driver: Driver, module: int) -> None:
     assert driver.resident(entry, 128, 40_000) < many
 
 
+@pytest.mark.refusal
 def test_what_cannot_run_is_refused(gpu: Device, driver: Driver, module: int) -> None:
     entry = driver.entry(module, "scale")
     with memory(driver, 8) as address:
@@ -504,6 +508,7 @@ def test_memory_of_another_process(gpu: Device, driver: Driver) -> None:
         driver.free(address)
 
 
+@pytest.mark.refusal
 def test_what_cannot_be_exported_or_attached_is_an_error(driver: Driver) -> None:
     host = ctypes.create_string_buffer(4096)
     with pytest.raises(CudaError):

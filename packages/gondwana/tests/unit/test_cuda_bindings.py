@@ -15,6 +15,8 @@ from support import jobs, stub_cuda
 
 Call = Callable[..., list[str]]
 
+ON_A_GPU = Path(__file__).parents[1] / "gpu" / "test_driver.py"
+
 
 @pytest.fixture(scope="module")
 def stub(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
@@ -67,8 +69,9 @@ def test_memory(run: Call) -> None:
         host = ctypes.create_string_buffer(10)
         one.copy(ctypes.addressof(host), first, 9, 7)
         assert host.raw == b"\xab" * 9 + b"\0"
-        one.register(0x10000, 4096)
-        one.unregister(0x10000)
+        page = ctypes.addressof(ctypes.create_string_buffer(4096))
+        one.register(page, 4096)
+        one.unregister(page)
         handle = one.export(first)
         assert len(handle) == 64
         assert handle[0] == 0xE0  # bytes above 127, and zeros, arrive too
@@ -77,9 +80,11 @@ def test_memory(run: Call) -> None:
         one.detach(0x999)
         one.free(first)
 
-    assert run(program)[1:] == [
-        "cuMemAlloc 1000", "cuMemAlloc 1", "cuMemcpyAsync 9 0x7", "cuMemHostRegister 0x10000 4096 1",
-        "cuMemHostUnregister 0x10000", "cuIpcOpenMemHandle 1", "cuIpcCloseMemHandle 0x999",
+    said = run(program)[1:]
+    page = said[4].split()[1]
+    assert said == [
+        "cuMemAlloc 1000", "cuMemAlloc 1", "cuMemcpyAsync 9 0x7", f"cuMemHostRegister {page} 4096 1",
+        f"cuMemHostUnregister {page}", "cuIpcOpenMemHandle 1", "cuIpcCloseMemHandle 0x999",
     ]  # fmt: skip
 
 
@@ -152,16 +157,18 @@ def test_streams_and_events(run: Call) -> None:
         assert one.reached(event)
         one.order(stream, event)
         one.await_event(event)
-        assert one.seconds(event, timed) == 0.0015
+        later = one.new_event(timing=True)
+        assert one.seconds(timed, later) == 0.0015
         one.finish(stream)
         one.free_event(event)
         one.free_stream(stream)
-        assert one.new_stream(urgent=True) == 0x5004
+        assert one.new_stream(urgent=True) == 0x5005
 
     assert run(program)[1:] == [
         "cuStreamCreate 1 0x5001", "cuEventCreate 2 0x5002", "cuEventCreate 0 0x5003", "cuEventRecord 0x5002 0x5001",
-        "cuStreamWaitEvent 0x5001 0x5002 0", "cuEventSynchronize 0x5002", "cuStreamSynchronize 0x5001",
-        "cuEventDestroy 0x5002", "cuStreamDestroy 0x5001", "cuStreamCreateWithPriority 1 -5 0x5004",
+        "cuStreamWaitEvent 0x5001 0x5002 0", "cuEventSynchronize 0x5002",
+        "cuEventCreate 0 0x5004", "cuStreamSynchronize 0x5001", "cuEventDestroy 0x5002", "cuStreamDestroy 0x5001",
+        "cuStreamCreateWithPriority 1 -5 0x5005",
     ]  # fmt: skip
 
 
@@ -176,9 +183,11 @@ def test_kernels(run: Call) -> None:
         from gondwana.gpu.interface import CudaError, EntryFacts
 
         one = driver()
-        module = one.load(b"some code")
+        module = one.load(b".version 8.0 .entry sweep")
         entry = one.entry(module, "sweep")
-        with pytest.raises(CudaError, match=r"^cuModuleGetFunction\(28672, missing\): CUDA_ERROR_NOT_FOUND"):
+        with pytest.raises(
+            CudaError, match=r"^cuModuleGetFunction\(28672, missing\): CUDA_ERROR_NOT_FOUND: named symbol"
+        ):
             one.entry(module, "missing")
         assert one.entry_facts(entry) == EntryFacts(registers=104, local=103, shared=101, threads=100)
         one.allow_shared(entry, 99_000)
@@ -196,7 +205,8 @@ def test_kernels(run: Call) -> None:
     shape = "cuLaunchKernel 0x7100 grid 3 4 5 block 32 2 1 shared 512 stream 0x77 parameters 0 arguments"
     small = "cuLaunchKernel 0x7100 grid 1 1 1 block 1 1 1 shared 0 stream 0 parameters 0 arguments"
     assert run(program)[1:] == [
-        "cuModuleLoadData some code", "cuModuleGetFunction 0x7000 sweep", "cuModuleGetFunction 0x7000 missing",
+        "cuModuleLoadData .version 8.0 .entry sweep", "cuModuleGetFunction 0x7000 sweep",
+        "cuModuleGetFunction 0x7000 missing",
         "cuFuncSetAttribute 0x7100 8 99000", "cuOccupancy 0x7100 256 1024", f"{shape} {arguments.hex()}",
         f"{shape} {arguments[::-1].hex()}", f"{small} {'01' * 8}", f"{small} none", "cuModuleUnload 0x7000",
     ]  # fmt: skip
@@ -228,9 +238,11 @@ def test_errors(run: Call) -> None:
         one = driver()
         with pytest.raises(MemoryError, match=r"no 6\.0 GiB of memory left: 4\.0 GiB of its 8\.0 GiB"):
             one.allocate(3 * 2**31)
-        with pytest.raises(CudaError, match=r"^cuMemHostRegister\(4096, 8589934592, 1\): CUDA_ERROR_OUT_OF_MEMORY: as"):
+        with pytest.raises(
+            CudaError, match=r"^cuMemHostRegister\(4096, 8589934592, 1\): CUDA_ERROR_OUT_OF_MEMORY: out"
+        ):
             one.register(4096, 2**33)
-        with pytest.raises(CudaError, match=r"^cuMemFree\(2989\): CUDA_ERROR_INVALID_VALUE: as the stub says$"):
+        with pytest.raises(CudaError, match=r"^cuMemFree\(2989\): CUDA_ERROR_INVALID_VALUE: invalid argument$"):
             one.free(0xBAD)
         with pytest.raises(CudaError, match=r"^cuIpcOpenMemHandle\(1\)"):
             one.attach(bytes(64))
@@ -240,6 +252,45 @@ def test_errors(run: Call) -> None:
             one.free(0xDEAD)
 
     run(program)
+
+
+def test_a_capture_refuses_what_nvidias_driver_refuses(run: Call) -> None:
+    def program() -> None:
+        import ctypes
+
+        import pytest
+
+        from gondwana.gpu.driver import driver
+        from gondwana.gpu.interface import CudaError
+
+        one = driver()
+        stream, event, memory = one.new_stream(), one.new_event(), one.allocate(64)
+        host = ctypes.addressof(ctypes.create_string_buffer(64))
+        one.begin_capture(stream)
+        one.record(event, stream)
+        with pytest.raises(CudaError, match="CAPTURED_EVENT: operation not permitted on an event last recorded in a"):
+            one.reached(event)
+        with pytest.raises(CudaError, match="CAPTURED_EVENT"):
+            one.await_event(event)
+        with pytest.raises(CudaError, match="STREAM_CAPTURE_UNSUPPORTED: operation not permitted when stream is capt"):
+            one.finish(stream)
+        with pytest.raises(CudaError, match="STREAM_CAPTURE_UNSUPPORTED"):
+            one.copy(memory, host, 64, stream)
+        one.register(host, 64)
+        one.copy(memory, host, 64, stream)
+        one.end_capture(stream)
+        one.record(event, stream)
+        one.await_event(event)
+
+    run(program)
+
+
+def test_what_the_tests_on_a_gpu_expect_of_refusals_holds_here(stub: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "refusal", str(ON_A_GPU)]
+    outcome = jobs.run_command(command, variables=stub)
+    assert outcome.status == 0, str(outcome)
+    assert "5 passed" in outcome.stdout
+    assert "skipped" not in outcome.stdout
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,25 @@ def test_stencils_that_reach_far_or_to_one_side(order: str) -> None:
     as_interpreted(upwind, domain, random(BOX, order=order), exact, c, shape=shape)
 
 
+@gw.foreach
+def some(p, a, b, c):
+    if abs(b[p]) > 0.5:
+        a[p] = b[p - gw.Z] + b[p + gw.Z] - b[p + gw.X]
+    c[p] = 2 * c[p]
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "lanes"), [(("float64", "float32"), 4), (("float32", "int8"), 2), (("complex128",), 2)]
+)
+def test_adjacent_points_of_a_thread(dtypes: tuple[str, ...], lanes: int) -> None:
+    """In rows that begin at multiples of their number, and in others; one element stays over at the end of each row."""
+    box = gw.RectDomain((0, 0, 0), (5, 4, 20))
+    for first in (4, 3):
+        domain, kinds = gw.RectDomain((1, 1, first), (4, 3, 17)), (dtypes[0], dtypes[0], dtypes[-1])
+        arrays = [random(box, kind, seed=i) if kind != "int8" else integers(box, kind) for i, kind in enumerate(kinds)]
+        as_interpreted(some, domain, *arrays, shape=Shape(x=2, y=2, lanes=lanes, steps=3))
+
+
 def test_a_launch_like_an_earlier_one() -> None:
     domain = gw.RectDomain((0, 0), (5, 6))
     a, b = random(domain), random(domain, seed=1)

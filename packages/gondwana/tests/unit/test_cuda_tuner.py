@@ -71,6 +71,78 @@ def test_a_trial_takes_the_fastest_shape_and_keeps_the_result(monkeypatch: pytes
     assert len(tried) == 3, "a second process finds the record"
 
 
+@gw.reduce(op="max")
+def largest(p: gw.Point, a: Any) -> Any:
+    return a[p]
+
+
+@gw.reduce(op="sum")
+def total(p: gw.Point, a: Any) -> Any:
+    return a[p]
+
+
+def _clock(monkeypatch: pytest.MonkeyPatch, tried: list[Any]) -> None:
+    """Have small domains tried on the emulated GPU, whose launches take the less the later they are tried."""
+
+    def pretend(device: Any, launch: Any) -> float:
+        launch()
+        gw.synchronize()
+        tried.append(launch)
+        return 1.0 / len(tried)
+
+    monkeypatch.setattr(tuner, "LEAST", 1)
+    monkeypatch.setattr(tuner, "measured", pretend)
+    monkeypatch.setattr(Device, "emulated", False)
+
+
+def test_reductions_are_tried_if_their_bits_do_not_depend_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuner, "SINGLE", (({"lanes": 2},), ({"x": 16, "y": 4},)))
+    tried: list[Any] = []
+    _clock(monkeypatch, tried)
+    _, source, inner = _arrays()
+    assert largest(inner, source) == source.to_numpy()[1:-1, 1:-1, 1:-1].max()
+    assert len(tried) == 3
+    integers = gw.from_numpy(np.arange(216).reshape(6, 6, 6), kind=gw.cuda(0))
+    assert total(integers.owned, integers) == 216 * 215 // 2
+    assert len(tried) == 6
+    assert total(source.owned, source) == 216 * 215 / 2
+    assert len(tried) == 6, "the shape decides on the order of a sum"
+
+
+def test_pairs_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuner, "PAIR", (({"x": 4, "y": 8},), ({"lanes": 2}, {"resident": 2})))
+    tried: list[Any] = []
+    _clock(monkeypatch, tried)
+    source = gw.from_numpy(np.random.default_rng(1).random((9, 12, 12)), kind=gw.cuda(0))
+    target, host = gw.zeros_like(source), gw.from_numpy(source.to_numpy())
+    expected, inner = gw.zeros_like(host), source.owned.shrink(2)
+    between = gw.Intermediate("float64")
+    for out, of in ((target, source), (expected, host)):
+        gw.fused(inner, (relax, between, of), (relax, out, between))
+    assert len(tried) == 4
+    assert np.array_equal(target.to_numpy(), expected.to_numpy())
+
+
+def test_one_text_serves_shapes_that_differ_in_threads_and_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gondwana.kernels.cuda import build
+
+    texts = []
+    compile_kernel = build.compile_kernel
+    monkeypatch.setattr(build, "compile_kernel", lambda *given: texts.append(given) or compile_kernel(*given))
+    monkeypatch.setattr(
+        tuner, "SINGLE", (({"x": 16, "y": 4}, {"x": 8, "y": 8}), ({"resident": 2},), ({"streamed": True},))
+    )
+    tried: list[Any] = []
+    _clock(monkeypatch, tried)
+    target, source, inner = _arrays()
+    relax(inner, target, source)
+    assert len(tried) == 5
+    assert len(texts) <= 1
+    expected = gw.zeros(source.domain)
+    relax(inner, expected, gw.from_numpy(source.to_numpy()))
+    assert np.array_equal(target.to_numpy(), expected.to_numpy())
+
+
 def test_shapes_that_a_device_cannot_run_are_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tried = []
 
@@ -140,20 +212,25 @@ def test_which_is_faster_is_kept() -> None:
     assert not gw.is_faster(many, few, key=("turned round",), device=here)
 
 
-@pytest.mark.parametrize("extents", [(5,), (3, 200), (64, 64, 64), (2, 9, 9, 300)])
-def test_guesses_fit_their_boxes(extents: tuple[int, ...]) -> None:
-    variant = Variant((), len(extents), "C", True, (), True, None, False)
+@pytest.mark.parametrize("operation", [None, "sum"])
+@pytest.mark.parametrize("extents", [(5,), (1000,), (3, 200), (64, 64, 64), (2, 9, 9, 300)])
+def test_guesses_fit_their_boxes(extents: tuple[int, ...], operation: str | None) -> None:
+    variant = Variant((), len(extents), "C", True, (), True, operation, False)
     shape = tuner.shape_for(variant, extents)
     assert shape.threads <= 1024
     assert len(extents) > 2 or shape.y == 1
     assert shape.x // 2 < extents[-1]
+    assert shape.threads >= 128 or extents[-1] < 65
 
 
 def test_candidates_are_possible() -> None:
     found = list(tuner.candidates(Shape(x=32, y=16), tuner.PAIR[0], (100, 9, 40), 16))
     assert found
     assert all(shape.x <= 42 and shape.y <= 11 for shape in found)
-    assert list(tuner.candidates(Shape(x=32, y=1), tuner.SINGLE[0], (100, 100))) == []
+    flat = list(tuner.candidates(Shape(x=256, y=1), tuner.SINGLE[0], (100, 1000)))
+    assert {(shape.x, shape.y) for shape in flat} == {(64, 1), (128, 1), (512, 1)}
+    assert all(shape.threads * shape.resident <= 2048 for shape in found + flat)
+    assert all(shape.y > 1 for shape in tuner.candidates(Shape(resident=6), tuner.SINGLE[0], (100, 100, 100)))
 
 
 def test_planes_of_intermediates_fit_shared_memory() -> None:

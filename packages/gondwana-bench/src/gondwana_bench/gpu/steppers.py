@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 
 import gondwana as gw
@@ -95,17 +96,20 @@ class CudaC(Stepper):
         self._sweeps.step(self._entry, self._shape, fields.native(), rates, noise_of(step)[:3] if self._noise else ())
 
     def prepare(self, fields: Fields) -> None:
-        """Take the fastest of the shapes, if it has several. Local; blocks."""
-        if self._entry != "march":
+        """Take the fastest of the marching kernels and their shapes, if it is one. Local; blocks."""
+        if self._entry == "naive":
             return
         run = on_device(self._device, lambda: self.start(fields, 1))
 
-        def seconds(shape: Shape) -> float:
-            self._shape = shape
+        def seconds(choice: tuple[str, Shape]) -> float:
+            self._entry, self._shape = choice
             run(1)
             return run(_TRIALS)
 
-        self._shape = min((shape for shape in SHAPES if possible(shape, fields.native()[0].cells)), key=seconds)
+        cells = fields.native()[0].cells
+        entries = ("march", "pairs") if cells[0] % 2 == 0 else ("march",)  # rows begin on lines
+        choices = itertools.product(entries, (shape for shape in SHAPES if possible(shape, cells)))
+        self._entry, self._shape = min(choices, key=seconds)
 
 
 def ours(dtype: str, noise: bool) -> list[Stepper]:

@@ -22,6 +22,9 @@ class Shape(NamedTuple):
     planes: int = 1
 
 
+KERNELS = {"naive": 1, "march": 1, "pairs": 2}
+"""The kernels, and how many cells along x are a thread's."""
+
 NAIVE = Shape((64, 4, 1))
 SHAPES = tuple(
     Shape((width, height, 1), planes)
@@ -61,11 +64,12 @@ class CudaSweeps:
 
     def __init__(self, device: Device, dtype: str, noise: bool) -> None:
         capability = device.facts.capability
-        flags = [f"-DREAL={REALS[dtype]}", f"-DNOISE={int(noise)}"]
+        flags = [f"-DREAL={REALS[dtype]}", f"-DPAIR={REALS[dtype]}2", f"-DNOISE={int(noise)}"]
+        self._number = "d" if dtype == "float64" else "f4x"
         image = device.driver.link(nvrtc.ptx("gray_scott.cu", capability, flags), capability)
         self._device = device
         module = device.driver.load(image)
-        self._entries = {name: device.driver.entry(module, name) for name in ("naive", "march")}
+        self._entries = {name: device.driver.entry(module, name) for name in KERNELS}
 
     def step(
         self, name: str, shape: Shape, fields: Sequence[Field], rates: Sequence[float], noise: Sequence[float] = ()
@@ -73,7 +77,7 @@ class CudaSweeps:
         """Start a step. Local; does not wait.
 
         Args:
-            name: "naive" or "march".
+            name: name in `KERNELS`; "pairs" takes rows of an even number of cells that begin at multiples of two.
             shape: shape of the launch.
             fields: new U, new V, U and V, of one layout.
             rates: Du, Dv, F, k, dt.
@@ -81,19 +85,19 @@ class CudaSweeps:
         """
         target = fields[0]
         amplitude, seed, step = noise or (0.0, 0, 0)
+        du, dv, feed, kill, dt = rates
         arguments = struct.pack(
-            "4Q5q6dQqq",
+            "4Q5q" + 6 * self._number + "Qqq",
             *(field.address for field in fields),
             *target.cells,
             target.row,
             target.plane,
-            *rates,
-            amplitude,
+            *(du, dv, feed, feed + kill, dt, amplitude),
             int(seed),
             int(step),
             shape.planes,
         )
-        grid = _blocks(target.cells, (*shape.block[:2], shape.planes))
+        grid = _blocks(target.cells, (shape.block[0] * KERNELS[name], shape.block[1], shape.planes))
         self._device.driver.launch(self._entries[name], grid, shape.block, 0, self._device.compute, arguments)
 
 

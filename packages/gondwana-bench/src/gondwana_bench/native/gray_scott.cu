@@ -1,11 +1,18 @@
 /* The Gray-Scott step as a CUDA programmer writes it: the measure for our kernels on GPUs.
  *
- * Compiled with -DREAL=double or float and -DNOISE=0 or 1. Arrays are given by the address of cell (0, 0, 0); x is
+ * Compiled with -DREAL=double -DPAIR=double2, or with float and float2, and -DNOISE=0 or 1. Arrays are given by the address of cell (0, 0, 0); x is
  * contiguous, rows are `sy` and planes `sz` elements apart, and one layer of cells around nx*ny*nz can be read. Every
- * parameter is a word of 64 bits. `march` needs blocks of a multiple of 32 threads along x.
+ * parameter is a word of 64 bits. `march` and `pairs` need blocks of a multiple of 32 threads along x, `pairs` an even nx
+ * and cells (0, y, z) at multiples of the size of PAIR.
  */
 
 typedef unsigned int word;
+
+/* A parameter in the precision of the arrays: a conversion from double would stay in the loops. */
+union alignas(8) Number {
+    REAL value;
+    unsigned long bits;
+};
 
 struct Rates {
     REAL du, dv, feed, loss, dt, noise;
@@ -50,16 +57,17 @@ static __device__ __forceinline__ void react(REAL u, REAL v, REAL sum_u, REAL su
     *v_next = v + rates.dt * dv;
 }
 
-static __device__ __forceinline__ Rates constants(double du, double dv, double f, double k, double dt, double noise)
+static __device__ __forceinline__ Rates constants(Number du, Number dv, Number feed, Number loss, Number dt,
+                                                  Number noise)
 {
-    const Rates rates = {(REAL)du, (REAL)dv, (REAL)f, (REAL)(f + k), (REAL)dt, (REAL)noise};
+    const Rates rates = {du.value, dv.value, feed.value, loss.value, dt.value, noise.value};
     return rates;
 }
 
 #define PARAMETERS                                                                                                     \
     REAL *__restrict__ u_next, REAL *__restrict__ v_next, const REAL *__restrict__ u, const REAL *__restrict__ v,      \
-        long nx, long ny, long nz, long sy, long sz, double du, double dv, double f, double k, double dt,              \
-        double noise, unsigned long seed, long step, long planes
+        long nx, long ny, long nz, long sy, long sz, Number du, Number dv, Number feed, Number loss, Number dt,        \
+        Number noise, unsigned long seed, long step, long planes
 
 /* One cell a thread, as the equations stand. */
 extern "C" __global__ void naive(PARAMETERS)
@@ -67,7 +75,7 @@ extern "C" __global__ void naive(PARAMETERS)
     const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y, z = blockIdx.z;
     if (x >= nx || y >= ny)
         return;
-    const Rates rates = constants(du, dv, f, k, dt, noise);
+    const Rates rates = constants(du, dv, feed, loss, dt, noise);
     const long i = x + y * sy + z * sz;
     const REAL sum_u = u[i - 1] + u[i + 1] + u[i - sy] + u[i + sy] + u[i - sz] + u[i + sz];
     const REAL sum_v = v[i - 1] + v[i + 1] + v[i - sy] + v[i + sy] + v[i - sz] + v[i + sz];
@@ -99,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(512) march(PARAMETERS)
 {
     const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     const bool inside = x < nx && y < ny;
-    const Rates rates = constants(du, dv, f, k, dt, noise);
+    const Rates rates = constants(du, dv, feed, loss, dt, noise);
     const long first = blockIdx.z * planes, last = first + planes < nz ? first + planes : nz;
     /* Threads outside go along at the last cell: their lanes take part in the exchange. */
     long i = (x < nx ? x : nx - 1) + (y < ny ? y : ny - 1) * sy + first * sz;
@@ -122,6 +130,60 @@ extern "C" __global__ void __launch_bounds__(512) march(PARAMETERS)
                 }
                 u_below = u_here, u_here = u_above, v_below = v_here, v_here = v_above;
                 i += sz;
+            }
+        }
+    }
+}
+
+/* Random numbers of a pair of cells in two planes: the two threads that share a block of Philox exchange words. */
+static __device__ __forceinline__ void two_planes(REAL r[2][2], int x, int y, int z, word step, unsigned long seed)
+{
+    const word odd = (x >> 1) & 1;
+    const uint4 mine = philox(make_uint4(x >> 2, y, z + odd, step), (word)seed, (word)(seed >> 32));
+    const REAL own[2] = {signed_unit(odd ? mine.z : mine.x), signed_unit(odd ? mine.w : mine.y)};
+    const REAL got[2] = {signed_unit(__shfl_xor_sync(0xffffffffu, odd ? mine.x : mine.z, 1)),
+                         signed_unit(__shfl_xor_sync(0xffffffffu, odd ? mine.y : mine.w, 1))};
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        r[0][i] = odd ? got[i] : own[i];
+        r[1][i] = odd ? own[i] : got[i];
+    }
+}
+
+/* As `march` with two cells beside each other a thread, loaded and stored at once. */
+extern "C" __global__ void __launch_bounds__(512, 2) pairs(PARAMETERS)
+{
+    const int x = 2 * (blockIdx.x * blockDim.x + threadIdx.x), y = blockIdx.y * blockDim.y + threadIdx.y;
+    const bool inside = x < nx && y < ny;
+    const Rates rates = constants(du, dv, feed, loss, dt, noise);
+    const long first = blockIdx.z * planes, last = first + planes < nz ? first + planes : nz;
+    const long start = (x < nx ? x : nx - 2) + (y < ny ? y : ny - 1) * sy + first * sz;
+    const REAL *pu = u + start, *pv = v + start;
+    REAL *qu = u_next + start, *qv = v_next + start;
+#define AT(p) __ldg((const PAIR *)(p))
+    PAIR u_below = AT(pu - sz), u_here = AT(pu), v_below = AT(pv - sz), v_here = AT(pv);
+    for (long z = first; z < last; z += 2) {
+        REAL r[2][2] = {{0, 0}, {0, 0}};
+        if (NOISE)
+            two_planes(r, x, y, z, step, seed);
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            if (z + j < last) {
+                const PAIR u_above = AT(pu + sz), v_above = AT(pv + sz);
+                const PAIR u_north = AT(pu - sy), u_south = AT(pu + sy), v_north = AT(pv - sy), v_south = AT(pv + sy);
+                const REAL left_u = pu[-1] + u_here.y, right_u = u_here.x + pu[2];
+                const REAL left_v = pv[-1] + v_here.y, right_v = v_here.x + pv[2];
+                PAIR new_u, new_v;
+                react(u_here.x, v_here.x, left_u + u_north.x + u_south.x + u_below.x + u_above.x,
+                      left_v + v_north.x + v_south.x + v_below.x + v_above.x, r[j][0], rates, &new_u.x, &new_v.x);
+                react(u_here.y, v_here.y, right_u + u_north.y + u_south.y + u_below.y + u_above.y,
+                      right_v + v_north.y + v_south.y + v_below.y + v_above.y, r[j][1], rates, &new_u.y, &new_v.y);
+                if (inside) {
+                    __stcs((PAIR *)qu, new_u);
+                    __stcs((PAIR *)qv, new_v);
+                }
+                u_below = u_here, u_here = u_above, v_below = v_here, v_here = v_above;
+                pu += sz, pv += sz, qu += sz, qv += sz;
             }
         }
     }

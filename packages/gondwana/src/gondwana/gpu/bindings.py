@@ -34,6 +34,8 @@ _COMPILED = re.compile(
 )
 """What the assembler says of a kernel: its name, bytes of its stack, registers, and further resources."""
 
+_BLOCKS, _SPILLED = re.compile(rb"\.minnctapersm (\d+)"), re.compile(rb"[1-9]\d* bytes spill")
+
 _MAY_FAIL = frozenset(("cuMemHostRegister", "cuIpcGetMemHandle", "cuIpcOpenMemHandle"))
 """Calls with a fallback: for those, a lack of memory is like any other reason to use it."""
 
@@ -390,6 +392,8 @@ class _Pack:
 def assemble(ptx: bytes, capability: tuple[int, int]) -> tuple[bytes, dict[str, EntryFacts]]:
     """Translate PTX to machine code by nvJitLink. Local; needs neither a driver nor a device.
 
+    A kernel whose text demands so many blocks on a multiprocessor that values find no register gets fewer of them.
+
     Args:
         ptx: the PTX text.
         capability: compute capability of the device, such as (9, 0).
@@ -416,13 +420,16 @@ def assemble(ptx: bytes, capability: tuple[int, int]) -> tuple[bytes, dict[str, 
         nvjitlink.get_linked_cubin(linker, code)
         log = bytearray(nvjitlink.get_info_log_size(linker))
         nvjitlink.get_info_log(linker, log)
-        return bytes(code), _resources(_text(bytes(log)), ptx.decode())
+        blocks = _BLOCKS.search(ptx)
+        if blocks is None or int(blocks[1]) == 1 or not _SPILLED.search(log):
+            return bytes(code), _resources(_text(bytes(log)), ptx.decode())
     except nvjitlink.nvJitLinkError as error:
         log = bytearray(nvjitlink.get_error_log_size(linker))
         nvjitlink.get_error_log(linker, log)
         raise CudaError(f"PTX does not translate: {error}: {_text(bytes(log)).strip()}") from None
     finally:
         nvjitlink.destroy(linker)
+    return assemble(_BLOCKS.sub(b".minnctapersm %d" % (int(blocks[1]) - 1), ptx), capability)
 
 
 def disassembled(machine_code: bytes) -> str:

@@ -8,6 +8,7 @@ Run with GONDWANA_CUDA=emulated: its streams do everything as late and in any or
 from __future__ import annotations
 
 import gc
+import importlib.util
 import math
 import tempfile
 import time
@@ -302,6 +303,9 @@ def check_blocks_of_every_rank():
 
 
 def check_checkpoints_go_from_gpus_to_hosts_and_back():
+    if importlib.util.find_spec("adios2") is None:
+        print("left out: checkpoints need adios2, which a machine with GPUs may lack", flush=True)
+        return
     folder = Path(world.bcast(tempfile.mkdtemp() if world.rank == 0 else None))
     for order, dtype in (("C", "float32"), ("F", "float64")):
         T = gw.zeros((9, 7, 5), dtype, ghost=1, order=order, kind=gw.cuda())

@@ -5,7 +5,9 @@ Imports numba-cuda; needs no device.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 import types as pytypes
 from dataclasses import replace
 from typing import Any
@@ -14,7 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.cuda.extending import intrinsic
 
-from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.cache import ObjectCode, fingerprint
 from gondwana.compiler.debugging.errors import readable_errors
 from gondwana.compiler.types.arguments import WORD, ScalarSpec, Spec, array_specs, spec_words, working_precision
 from gondwana.compiler.types.footprint import Footprint, recorder
@@ -26,7 +28,7 @@ from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.accumulate import Folding, folding
 from gondwana.kernels.cuda.compiler import Arithmetic, Capability, compile_kernel, cuda, device_function, return_type
 from gondwana.kernels.cuda.intermediates import IntermediateType, Tile, intermediates_in, keeper
-from gondwana.kernels.cuda.parts import Accesses, inner_lanes, lanes, point_maker, seen_as, walker
+from gondwana.kernels.cuda.parts import Accesses, aligner, inner_lanes, lanes, point_maker, seen_as, walker
 from gondwana.kernels.cuda.shapes import HEADER_WORDS, Offset, Shape
 from gondwana.kernels.cuda.sweeps import Body, PairParts, Parts, sweep, sweep_pair
 from gondwana.kernels.cuda.views import Access
@@ -44,11 +46,17 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     Raises:
         KernelError: the types in the kernel cannot be inferred; the message says where and for which arguments.
     """
-    number = recorder.new_kernel()
-    scopes = len(array_specs(variant.specs)) if variant.disjoint else 0
-    typing = Typing(working_precision(variant.specs), scopes, number)
-    kinds = tuple(typing.type_of(spec) for spec in variant.specs)
-    footprints, result = survey(function, variant.ndim, kinds, number, capability)
+    source = shape.source(any_block=variant.operation is None)
+    built = _built(fingerprint(function), function, variant, source, capability)
+    return replace(built, code=shape.text_for(built.code))
+
+
+@functools.lru_cache(maxsize=8)
+def _built(
+    version: str, function: pytypes.FunctionType, variant: Variant, shape: Shape, capability: Capability
+) -> ObjectCode:
+    """The text of a kernel, kept for the next shapes of a trial; the version is that of the function's globals, too."""
+    kinds, footprints, result = _surveyed(version, function, variant, capability)
     if variant.operation is None:
         check_no_value(function.__qualname__, result)
     march = shapes.march(variant.ndim, variant.order)
@@ -57,14 +65,28 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     fold = folding(function.__qualname__, variant.operation, kernel, result, shape)
 
     def body_of(lanes: int) -> Body:
-        accesses = accesses_of(variant, replace(shape, lanes=lanes), footprints, march if marching else None)
-        return _body(variant, shape, accesses, fold, lanes)
+        accesses = accesses_of(variant, replace(shape, lanes=lanes), footprints, march if marching else None, 1)
+        return _body(variant, accesses, fold, lanes)
 
     load = loader(variant.specs, kinds, HEADER_WORDS, variant.alike)
-    point = point_maker(variant.ndim, variant.order)
-    parts = Parts(load, point, body_of(shape.lanes), body_of(1), fold.start, fold.finish)
-    body = sweep(cuda, device_function, shape, parts, marching=marching)
+    point = point_maker(variant.ndim, variant.order, dense=variant.dense)
+    aligned = aligner(accesses_of(variant, shape, footprints, None, 1))
+    parts = Parts(load, point, body_of(shape.lanes), body_of(1), aligned, fold.start, fold.finish)
+    folds, flat = variant.operation is not None, variant.ndim == 1
+    body = sweep(cuda, device_function, shape, parts, marching=marching, folding=folds, flat=flat)
     return compiled(body, function, variant, shape, capability, footprints, fold.result)
+
+
+@functools.lru_cache(maxsize=8)
+def _surveyed(
+    version: str, function: pytypes.FunctionType, variant: Variant, capability: Capability
+) -> tuple[tuple[Any, ...], Footprints, Any]:
+    """The types of a kernel's arguments, its reads and writes, and the type of its result; kept as its texts."""
+    number = recorder.new_kernel()
+    scopes = len(array_specs(variant.specs)) if variant.disjoint else 0
+    typing = Typing(working_precision(variant.specs), scopes, number)
+    kinds = tuple(typing.type_of(spec) for spec in variant.specs)
+    return kinds, *survey(function, variant.ndim, kinds, number, capability)
 
 
 def survey(
@@ -95,7 +117,7 @@ def compiled(
     body.__module__, body.__qualname__ = function.__module__, function.__qualname__
     words = HEADER_WORDS + sum(map(spec_words, variant.specs))
     arithmetic = Arithmetic(variant.contract, variant.flush)
-    ptx, name = compile_kernel(body, words, capability, arithmetic, (shape.threads, shape.resident or 1))
+    ptx, name = compile_kernel(body, words, capability, arithmetic)
     about: dict[str, object] = {
         "footprints": {str(slot): footprint.about() for slot, footprint in footprints.items()},
         "result": result,
@@ -103,44 +125,51 @@ def compiled(
     return ObjectCode(ptx, name, False, False, [], about)
 
 
-def accesses_of(variant: Variant, shape: Shape, footprints: dict[int, Footprint], march: Offset | None) -> Accesses:
-    """The way to reach each array."""
-    streamed = shape.streamed and variant.disjoint
+def accesses_of(
+    variant: Variant, shape: Shape, footprints: dict[int, Footprint], march: Offset | None, distance: int
+) -> Accesses:
+    """The way to reach each array, where the points of a thread are a distance apart along the row."""
     row = shapes.row(variant.ndim, variant.order)
     found = {}
     for slot, footprint in footprints.items():
+        spec = array_specs(variant.specs)[slot]
+        packed = _packed(spec, row, shape.lanes) if distance == 1 and variant.dense and variant.disjoint else 0
         if footprint.written:
-            found[slot] = Access(streamed=streamed and not footprint.reads)
+            found[slot] = Access(packed=packed)
             continue
         held: tuple[Offset, ...] = ()
-        spec = array_specs(variant.specs)[slot]
         if march is not None and not spec.scaled and not is_record(named_dtype(spec.dtype)):
-            held = _held(footprint.reads, march, row, shape)
-        found[slot] = Access(held, shape.ahead if held else 0, constant=variant.disjoint)
+            held = _held(footprint.reads, march, row, shape, distance)
+        found[slot] = Access(held, shape.ahead if held else 0, constant=variant.disjoint, packed=packed)
     return found
 
 
-def _held(reads: set[Offset], march: Offset, row: Offset, shape: Shape) -> tuple[Offset, ...]:
+def _packed(spec: Any, row: Offset, lanes: int) -> int:
+    """The number of elements of an array that are joined: 16 bytes, at least one; 0 if they do not lie in a row."""
+    dtype = named_dtype(spec.dtype)
+    if spec.scaled or spec.unit < 0 or spec.ndim != len(row) or not row[spec.unit] or is_record(dtype):
+        return 0
+    return math.gcd(lanes, max(1, 16 // dtype.itemsize))
+
+
+def _held(reads: set[Offset], march: Offset, row: Offset, shape: Shape, distance: int) -> tuple[Offset, ...]:
     """The offsets to hold, for all lanes: of each column along the march that is read in several planes."""
     axis = march.index(1)
-    columns: dict[Offset, list[int]] = {}
-    for offset in reads:
-        foot = tuple(0 if i == axis else x for i, x in enumerate(offset))
-        columns.setdefault(foot, []).append(offset[axis])
+    columns: dict[Offset, set[int]] = {}
+    for offset, lane in itertools.product(reads, range(shape.lanes)):
+        moved = (x + lane * distance * r for x, r in zip(offset, row, strict=True))
+        foot = tuple(0 if i == axis else x for i, x in enumerate(moved))
+        columns.setdefault(foot, set()).add(offset[axis])
     held = set()
     for foot, planes in columns.items():
-        if len(planes) < 2:
-            continue
-        for lane, plane in itertools.product(range(shape.lanes), range(min(planes), max(planes) + shape.ahead + 1)):
-            moved = [f + lane * shape.x * r for f, r in zip(foot, row, strict=True)]
-            moved[axis] = plane
-            held.add(tuple(moved))
+        for plane in range(min(planes), max(planes) + shape.ahead + 1) if len(planes) > 1 else ():
+            held.add(tuple(plane if i == axis else x for i, x in enumerate(foot)))
     return tuple(sorted(held))
 
 
-def _body(variant: Variant, shape: Shape, accesses: Accesses, fold: Folding, count: int) -> Body:
+def _body(variant: Variant, accesses: Accesses, fold: Folding, count: int) -> Body:
     enter, advance, at = walker(accesses, shapes.march(variant.ndim, variant.order) or ())
-    return Body(enter, advance, at, lanes(fold.step, variant.ndim, variant.order, count, shape.x))
+    return Body(enter, advance, at, lanes(fold.step, variant.ndim, variant.order, count, 1))
 
 
 def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape, capability: Capability) -> ObjectCode:
@@ -156,13 +185,27 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
     Raises:
         KernelError: the types in a kernel cannot be inferred; the message says where and for which arguments.
     """
+    versions = fingerprint(functions[0]), fingerprint(functions[1])
+    built = _built_pair(versions, functions, count, variant, shape.source(any_block=False), capability)
+    return replace(built, code=shape.text_for(built.code))
+
+
+@functools.lru_cache(maxsize=8)
+def _built_pair(
+    versions: tuple[str, str],
+    functions: Functions,
+    count: int,
+    variant: Variant,
+    shape: Shape,
+    capability: Capability,
+) -> ObjectCode:
     tile = Tile(shape, variant.ndim, variant.order)
     number = recorder.new_kernel()
     typing = Typing(working_precision(variant.specs), len(array_specs(variant.specs)), number)
     kinds = tuple(
         intermediates_in(typing.type_of(spec), spec, tile, writes=i < count) for i, spec in enumerate(variant.specs)
     )
-    footprints = _surveyed(functions, kinds, count, variant.ndim, capability, number)
+    footprints = _surveyed_pair(functions, kinds, count, variant.ndim, capability, number)
     march = shapes.march(variant.ndim, variant.order)
     assert march is not None
     arrays = len(array_specs(variant.specs[:count]))
@@ -170,13 +213,14 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
     parted: tuple[Footprints, Footprints] = {}, {}
     for slot, footprint in footprints.items():
         parted[slot >= arrays][slot] = footprint
-    accesses = accesses_of(variant, shape, parted[0], march if shape.held else None)
-    accesses |= accesses_of(variant, shape, parted[1], None)
+    accesses = accesses_of(variant, shape, parted[0], march if shape.held else None, shape.x)
+    accesses |= accesses_of(variant, shape, parted[1], None, shape.x)
     parts = _parts(functions, count, variant, kinds, accesses, tile)
-    return compiled(sweep_pair(cuda, shape, parts), functions[1], variant, shape, capability, footprints)
+    body = sweep_pair(cuda, device_function, shape, parts)
+    return compiled(body, functions[1], variant, shape, capability, footprints)
 
 
-def _surveyed(
+def _surveyed_pair(
     functions: Functions, kinds: tuple[Any, ...], count: int, ndim: int, capability: Capability, number: int
 ) -> Footprints:
     """The reads and writes of each kernel; those of the first count from the points of the second."""
@@ -204,7 +248,7 @@ def _parts(
     return PairParts(
         load_first=loader(variant.specs[:count], kinds[:count], HEADER_WORDS, alike[0]),
         load_second=loader(variant.specs[count:], kinds[count:], cut, alike[1]),
-        point=point_maker(ndim, order),
+        point=point_maker(ndim, order, dense=variant.dense),
         enter=enter,
         advance=advance,
         at=at,

@@ -203,7 +203,6 @@ def compile_kernel(
     words: int,
     capability: Capability,
     arithmetic: Arithmetic,
-    bounds: tuple[int, int],
 ) -> tuple[bytes, str]:
     """Compile a kernel whose one argument is a tuple of 64-bit integers. Local.
 
@@ -212,7 +211,6 @@ def compile_kernel(
         words: number of integers; they become the parameters of the entry, in order.
         capability: compute capability to compile for.
         arithmetic: liberties with floating-point numbers.
-        bounds: the most threads of a block, and the least blocks that a multiprocessor must hold.
 
     Returns:
         The PTX, and the name of the entry in it.
@@ -223,7 +221,6 @@ def compile_kernel(
         entry = library.get_function(found.fndesc.llvm_func_name)
         library._entry_name = found.fndesc.llvm_func_name
         compiler.kernel_fixup(entry, False)
-        nvvm.set_launch_bounds(entry, bounds)
         options = {
             "opt": 3,
             "arch": "compute_{}{}".format(*capability),

@@ -58,6 +58,7 @@ class Loaded:
         footprints: footprint on each array slot that it uses.
         result: dtype of a reduction's numbers, "" for other kernels.
         exact: whether these are accumulators.
+        ordered: whether the bits of its result depend on its shape, so that no trial may choose it.
         narrow: words of the arguments that hold Python's floats, which the kernel takes in single precision.
         border: points at each end of a tile that belong to its neighbours.
     """
@@ -68,6 +69,7 @@ class Loaded:
     footprints: dict[int, Footprint]
     result: str
     exact: bool
+    ordered: bool
     narrow: tuple[int, ...]
     border: int = 0
 
@@ -79,8 +81,14 @@ class Loaded:
         return Tiles([one for one in dealt if one.tiles], points)
 
     def run(self, tiles: Tiles, data: bytes, name: str, flags: int) -> None:
-        """Launch the kernel over boxes. Local; returns at once, the device runs it after all earlier launches."""
+        """Launch the kernel over boxes. Local; returns at once, the device runs it after all earlier launches.
+
+        What a reduction leaves stays on the device: see `results`.
+        """
         data = self._narrowed(data)
+        if self.result:
+            self._reduce(tiles, data)
+            return
         for box in tiles.boxes:
             self._launch(box, box.tiles, data, 0)
 
@@ -96,19 +104,28 @@ class Loaded:
 
     def results(self, tiles: Tiles, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
         """Run a reduction over boxes and return the result of each block, a row of words each. Local; blocks."""
-        width = WORDS if self.exact else 1
+        scratch, blocks = self._reduce(tiles, self._narrowed(data))
+        driver, stream = self.device.driver, self.device.compute
+        left = np.empty((blocks, self._width), np.int64)
+        driver.copy(left.ctypes.data, scratch, left.nbytes, stream)
+        driver.finish(stream)
+        return left
+
+    def _reduce(self, tiles: Tiles, data: bytes) -> tuple[int, int]:
+        """Launch a reduction over boxes; return where its results will be, and their number."""
         most = _BLOCKS_EACH * self.device.facts.processors * max(1, self._resident)
         blocks = [min(box.tiles, most) for box in tiles.boxes]
-        row = width * WORD
-        data, driver, stream = self._narrowed(data), self.device.driver, self.device.compute
+        row = self._width * WORD
         scratch = first = _scratch_of(self.device, sum(blocks) * row)
         for box, count in zip(tiles.boxes, blocks, strict=True):
             self._launch(box, count, data, first)
             first += count * row
-        left = np.empty((sum(blocks), width), np.int64)
-        driver.copy(left.ctypes.data, scratch, left.nbytes, stream)
-        driver.finish(stream)
-        return left
+        return scratch, sum(blocks)
+
+    @property
+    def _width(self) -> int:
+        """Words of the result of a block."""
+        return WORDS if self.exact else 1
 
     @functools.cached_property
     def _resident(self) -> int:
@@ -226,7 +243,9 @@ def _loaded(
     where.activate()
     entry = driver.entry(driver.load(code.code), code.symbol)
     narrow = tuple(_weak(variant.specs)) if working_precision(variant.specs) == "float32" else ()
-    return Loaded(where, entry, shape, footprints, str(code.about["result"]), variant.operation == "fsum", narrow)
+    result, operation = str(code.about["result"]), variant.operation
+    ordered = operation in ("sum", "prod") and np.dtype(result).kind == "f"
+    return Loaded(where, entry, shape, footprints, result, operation == "fsum", ordered, narrow)
 
 
 @functools.cache

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.cuda.extending import intrinsic
 
 from gondwana.compiler.types.points import INT, PointType, coordinates as values_of, make
@@ -21,7 +22,7 @@ Accesses = dict[int, Access]
 """The way to reach each array of a kernel, by slot."""
 
 
-def point_maker(ndim: int, order: Order) -> Any:
+def point_maker(ndim: int, order: Order, *, dense: bool) -> Any:
     """A compiled function that returns the index point at numbers of loops, of the box that the parameters describe."""
     kind = PointType(ndim, (0,) * ndim)
     loops = shapes.coordinates(ndim, order)
@@ -32,7 +33,7 @@ def point_maker(ndim: int, order: Order) -> Any:
             found = []
             for loop in loops:
                 first = builder.extract_value(args[0], loop)
-                stride = builder.extract_value(args[0], 2 * AXES + loop)
+                stride = INT(1) if dense else builder.extract_value(args[0], 2 * AXES + loop)
                 found.append(builder.add(first, builder.mul(stride, args[1 + loop], flags=["nsw"]), flags=["nsw"]))
             return make(context, builder, kind, found)
 
@@ -116,6 +117,29 @@ def _changed(context: Any, builder: Any, kind: Any, value: Any, change: Change) 
         pairs = zip(kind.types, members, strict=True)
         return context.make_tuple(builder, kind, [_changed(context, builder, k, v, change) for k, v in pairs])
     return value
+
+
+def aligner(accesses: Accesses) -> Any:
+    """A compiled function `aligned(args, p)`: whether all elements at the points of a thread at `p` can be joined."""
+
+    @intrinsic
+    def aligned(typingctx: Any, args: Any, p: Any) -> Any:
+        kind = seen_as(args, accesses)
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            found = [cgutils.true_bit]
+
+            def check(column: ColumnType, view: Any) -> Any:
+                if column.view.slots[0] in accesses and column.has_place(p.ndim):
+                    found.append(views.aligned(context, builder, column, view, p, values[1]))
+                return ir.Constant(context.get_value_type(column), ir.Undefined)
+
+            _changed(context, builder, kind, values[0], check)
+            return functools.reduce(builder.and_, found)
+
+        return types.boolean(args, p), codegen
+
+    return aligned
 
 
 def walker(accesses: Accesses, march: shapes.Offset) -> tuple[Any, Any, Any]:

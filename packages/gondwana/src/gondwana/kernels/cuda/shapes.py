@@ -27,7 +27,7 @@ class Shape:
     Args:
         x: threads along a row.
         y: threads across rows.
-        lanes: points of a thread, `x` apart along the row.
+        lanes: points of a thread along the row: adjacent ones, in a fused pair `x` apart.
         steps: points of a thread along the march; the next block continues.
         held: whether elements that are needed again in the next plane stay in registers.
         ahead: number of planes that are loaded before their time.
@@ -54,8 +54,29 @@ class Shape:
         return self if dense else replace(self, lanes=1)
 
     def code(self) -> tuple[object, ...]:
-        """The parts of a shape that the compiled code depends on."""
+        """The parts of a shape that the machine code depends on."""
         return self.x, self.y, self.lanes, self.held, self.ahead, self.streamed, self.resident
+
+    def source(self, *, any_block: bool) -> Shape:
+        """The same in what the text depends on that `text_for` makes a version for the shape of.
+
+        Args:
+            any_block: whether the code is the same for all sizes of blocks.
+        """
+        block = (1, 1) if any_block else (self.x, self.y)
+        return Shape(*block, self.lanes, held=self.held, ahead=self.ahead)
+
+    def text_for(self, ptx: bytes) -> bytes:
+        """Return PTX for launches of this shape, of a text with one entry for any shape.
+
+        So shapes that differ in these parts alone need no compilation.
+        """
+        bounds = f".maxntid {self.threads}, 1, 1\n.minnctapersm {max(1, self.resident)}\n{{".encode()
+        head, rest = ptx.split(b"\n{", 1)
+        ptx = head + b"\n" + bounds + rest
+        for axis, threads in ((b"x", self.x), (b"y", self.y)):
+            ptx = ptx.replace(b"%ntid." + axis, str(threads).encode())
+        return ptx.replace(b"st.global.", b"st.global.cs.") if self.streamed else ptx
 
 
 def padded(row: Offset) -> tuple[Offset, Offset, Offset]:

@@ -17,7 +17,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from gondwana.kernels.cuda.shapes import AXES, Shape
+
+Inlined = Callable[[Any], Any]
+"""A decorator of functions that become part of their callers."""
 
 TILES_X, TILES_Y, PIECES, STEPS, RESULTS = range(3 * AXES, 3 * AXES + 5)
 
@@ -50,7 +55,8 @@ class Parts:
         load: `load(words)`, the arguments of the kernel.
         point: `point(words, slab, step, row, column)`, the index point there.
         several: body at all points of a thread, of which that of the march is the first.
-        one: body at that point only, if not all are in the box.
+        one: body at that point only, if not all are in the box, or not aligned.
+        aligned: `aligned(args, p)`, whether several points can be loaded at once from `p`.
         start: `start()`, the value to fold into.
         finish: `finish(words, total)`, called once by every thread at the end.
     """
@@ -59,6 +65,7 @@ class Parts:
     point: Any
     several: Body
     one: Body
+    aligned: Any
     start: Any
     finish: Any
 
@@ -94,120 +101,169 @@ class PairParts:
     second: Any
 
 
-def sweep(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, *, marching: bool) -> Any:
+def sweep(
+    cuda: Any,
+    inlined: Inlined,
+    shape: Shape,
+    parts: Parts,
+    *,
+    marching: bool,
+    folding: bool = False,
+    flat: bool = False,
+) -> Any:
     """Return the function of a kernel's parameters that runs one thread's share of a launch over one box.
 
     Args:
         cuda: numba-cuda, or its simulator.
         inlined: decorator of the functions that it calls.
-        shape: shape of the launch.
+        shape: shape of the launch; its threads are those that the launch has.
         parts: parts of the sweep.
         marching: whether elements are held along the march.
+        folding: whether there are fewer blocks than tiles, else there is one for each.
+        flat: whether there is one axis only.
     """
     walk = _marching if marching else _stepping
-    one = walk(inlined, parts.point, parts.one)
-    if shape.lanes == 1:
-        columns = _column(inlined, one)
+    one, lanes = walk(inlined, parts.point, parts.one, 1), shape.lanes
+    if lanes == 1:
+        columns = _column(cuda, inlined, one)
     else:
-        columns = _columns(inlined, shape, walk(inlined, parts.point, parts.several), one)
-    width, height = shape.x * shape.lanes, shape.y
-    load, start, finish = parts.load, parts.start, parts.finish
+        columns = _columns(
+            cuda, inlined, shape.lanes, parts, walk(inlined, parts.point, parts.several, shape.lanes), one
+        )
+    lanes, load, start, finish = shape.lanes, parts.load, parts.start, parts.finish
+    split = inlined(_split_row if flat else _split)
+
+    @inlined
+    def of_tile(total: Any, words: Any, args: Any, tile: int) -> Any:
+        column, row, slab, first, end = split(tile, words)
+        i, j = column * cuda.blockDim.x * lanes, row * cuda.blockDim.y + cuda.threadIdx.y
+        return columns(total, words, args, slab, first, end, j, i) if j < words[6] else total
 
     def run(words: Any) -> None:
         args = load(words)
+        finish(words, of_tile(start(), words, args, np.int64(cuda.blockIdx.x)))
+
+    def run_all(words: Any) -> None:
+        args = load(words)
         total = start()
-        slabs, steps, rows = words[4], words[5], words[6]
-        for tile in range(cuda.blockIdx.x, slabs * words[PIECES] * words[TILES_Y] * words[TILES_X], cuda.gridDim.x):
-            rest = tile // words[TILES_X]
-            i = (tile - rest * words[TILES_X]) * width + cuda.threadIdx.x
-            above = rest // words[TILES_Y]
-            j = (rest - above * words[TILES_Y]) * height + cuda.threadIdx.y
-            slab = above // words[PIECES]
-            first = (above - slab * words[PIECES]) * words[STEPS]
-            end = min(first + words[STEPS], steps)
-            if j < rows:
-                total = columns(total, words, args, slab, first, end, j, i)
+        tile, tiles = np.int64(cuda.blockIdx.x), words[4] * words[PIECES] * words[TILES_Y] * words[TILES_X]
+        while tile < tiles:
+            total = of_tile(total, words, args, tile)
+            tile += cuda.gridDim.x
         finish(words, total)
 
-    return run
+    return run_all if folding else run
 
 
-def sweep_pair(cuda: Any, shape: Shape, parts: PairParts) -> Any:
+def sweep_pair(cuda: Any, inlined: Inlined, shape: Shape, parts: PairParts) -> Any:
     """Return the function of a kernel's parameters that runs one thread's share of a launch over one box."""
     width, height = shape.x * shape.lanes, shape.y
     load_first, load_second, point = parts.load_first, parts.load_second, parts.point
     enter, advance, at = parts.enter, parts.advance, parts.at
     make, leave, seen = parts.make, parts.leave, parts.seen
     run_first, run_second = parts.first, parts.second
+    split = inlined(_split)
 
     def run(words: Any) -> None:
         ahead, behind = load_first(words), load_second(words)
         across, rows = cuda.threadIdx.x, cuda.threadIdx.y
         state = make(rows * width + across)
         total = 0
-        for tile in range(cuda.blockIdx.x, words[4] * words[PIECES] * words[TILES_Y] * words[TILES_X], cuda.gridDim.x):
-            rest = tile // words[TILES_X]
-            i = min((tile - rest * words[TILES_X]) * (width - 2), words[7] - (width - 2)) - 1 + across
-            above = rest // words[TILES_Y]
-            j = min((rest - above * words[TILES_Y]) * (height - 2), words[6] - (height - 2)) - 1 + rows
-            slab = above // words[PIECES]
-            first = (above - slab * words[PIECES]) * words[STEPS]
-            end = min(first + words[STEPS], words[5])
-            held = enter(ahead, point(words, slab, first - 2, j, i), end - first + 2)
-            for m in range(first - 1, end + 1):
-                held = advance(held, end - m)
-                total = run_first(total, point(words, slab, m, j, i), seen(held, state, m & 1))
-                if m > first and 0 < rows < height - 1:
-                    p = point(words, slab, m - 1, j, i)
-                    total = run_second(total, p, seen(at(behind, p), state, (m - 1) & 1), across)
-                leave(state, m & 1)
-                cuda.syncthreads()
+        column, row, slab, first, end = split(np.int64(cuda.blockIdx.x), words)
+        i = min(column * (width - 2), words[7] - (width - 2)) - 1 + across
+        j = min(row * (height - 2), words[6] - (height - 2)) - 1 + rows
+        held = enter(ahead, point(words, slab, first - 2, j, i), end - first + 2)
+        for m in range(first - 1, end + 1):
+            held = advance(held, end - m)
+            total = run_first(total, point(words, slab, m, j, i), seen(held, state, m & 1))
+            if m > first and 0 < rows < height - 1:
+                p = point(words, slab, m - 1, j, i)
+                total = run_second(total, p, seen(at(behind, p), state, (m - 1) & 1), across)
+            leave(state, m & 1)
+            cuda.syncthreads()
 
     return run
 
 
-def _column(inlined: Callable[[Any], Any], one: Any) -> Any:
-    """A thread with one column."""
+def _split(tile: int, words: Any) -> tuple[int, int, int, int, int]:
+    """The column, row and slab of a tile, its first step and the end of its steps.
+
+    There are fewer than 2^32 tiles: a device divides longer numbers by a function, and all code around it waits.
+    """
+    rest = (tile & 0xFFFFFFFF) // (words[TILES_X] & 0xFFFFFFFF)
+    above = rest // (words[TILES_Y] & 0xFFFFFFFF)
+    slab = above // (words[PIECES] & 0xFFFFFFFF)
+    first = (above - slab * words[PIECES]) * words[STEPS]
+    end = min(first + words[STEPS], words[5])
+    return tile - rest * words[TILES_X], rest - above * words[TILES_Y], slab, first, end
+
+
+def _split_row(tile: int, words: Any) -> tuple[int, int, int, int, int]:
+    """The same along the only axis."""
+    return tile, 0, 0, 0, 1
+
+
+def _column(cuda: Any, inlined: Inlined, one: Any) -> Any:
+    """A thread with one column of a tile that begins at `i`."""
 
     @inlined
     def column(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
+        i += cuda.threadIdx.x
         return one(total, words, args, slab, first, end, j, i) if i < words[7] else total
 
     return column
 
 
-def _columns(inlined: Callable[[Any], Any], shape: Shape, several: Any, one: Any) -> Any:
-    """A thread with several columns, run together if all are in the box, else one after the other."""
-    width, last = shape.x, (shape.lanes - 1) * shape.x
+def _columns(cuda: Any, inlined: Inlined, lanes: int, parts: Parts, several: Any, one: Any) -> Any:
+    """A thread with several columns of a tile that begins at `i`.
+
+    They are adjacent and run together if all are in the box and aligned. Else they run one after the other, and those
+    of a block that are not aligned lie apart, so that threads beside each other load elements beside each other.
+    """
+    point, aligned = parts.point, parts.aligned
 
     @inlined
     def columns(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
-        if i + last < words[7]:
-            total = several(total, words, args, slab, first, end, j, i)
-        else:
-            for k in range(i, words[7], width):
-                total = one(total, words, args, slab, first, end, j, k)
+        k, stop, step = i + lanes * cuda.threadIdx.x, words[7], 1
+        if not aligned(args, point(words, slab, first, j, k)):
+            k, stop, step = i + cuda.threadIdx.x, min(i + lanes * cuda.blockDim.x, stop), cuda.blockDim.x
+        elif k + lanes <= stop:
+            return several(total, words, args, slab, first, end, j, k)
+        while k < stop:
+            total = one(total, words, args, slab, first, end, j, k)
+            k += step
         return total
 
     return columns
 
 
-def _marching(inlined: Callable[[Any], Any], point: Any, body: Body) -> Any:
-    """The walk of a thread along the march, holding elements."""
-    enter, advance, run = body.enter, body.advance, body.run
+def _marching(inlined: Inlined, point: Any, body: Body, together: int) -> Any:
+    """The walk of a thread along the march, holding elements.
+
+    A round of its loop is two steps if it computes several points: half as often do elements change registers.
+    """
+    enter, advance, run, even = body.enter, body.advance, body.run, together > 1
 
     @inlined
     def walk(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
         held = enter(args, point(words, slab, first - 1, j, i), end - first)
-        for m in range(first, end):
-            held = advance(held, end - 1 - m)
-            total = run(total, point(words, slab, m, j, i), held)
+        left = np.int32(end - first)  # 32 bits suffice, and take half the registers
+        while even and left > 1:
+            held = advance(held, left - 1)
+            total = run(total, point(words, slab, end - left, j, i), held)
+            held = advance(held, left - 2)
+            total = run(total, point(words, slab, end - left + 1, j, i), held)
+            left = np.int32(left - 2)
+        while left > 0:
+            held = advance(held, left - 1)
+            total = run(total, point(words, slab, end - left, j, i), held)
+            left = np.int32(left - 1)
         return total
 
     return walk
 
 
-def _stepping(inlined: Callable[[Any], Any], point: Any, body: Body) -> Any:
+def _stepping(inlined: Inlined, point: Any, body: Body, together: int) -> Any:
     """The walk of a thread along the march, computing each point anew."""
     at, run = body.at, body.run
 

@@ -33,31 +33,42 @@ MOST_SHARED = 48 << 10
 Choices = Sequence[dict[str, Any]]
 
 SINGLE: tuple[Choices, ...] = (
-    ({"x": 64, "y": 4}, {"x": 32, "y": 4}, {"x": 64, "y": 8}, {"x": 128, "y": 2}, {"x": 32, "y": 16}),
+    ({"x": 64, "y": 4}, {"x": 32, "y": 4}, {"x": 64, "y": 8}, {"x": 128, "y": 2}, {"x": 32, "y": 16})
+    + ({"x": 64, "y": 1}, {"x": 128, "y": 1}, {"x": 256, "y": 1}, {"x": 512, "y": 1}),
     ({"lanes": 1}, {"lanes": 2}, {"lanes": 4}),
     ({"steps": 16}, {"steps": 32}, {"steps": 64}, {"steps": 128}),
     ({"ahead": 1}, {"held": False}),
-    ({"resident": 2}, {"resident": 3}, {"resident": 4}),
+    ({"resident": 2}, {"resident": 4}, {"resident": 8}),
     ({"streamed": True},),
 )
 PAIR: tuple[Choices, ...] = (
     ({"x": 32, "y": 16}, {"x": 64, "y": 8}, {"x": 16, "y": 16}, {"x": 32, "y": 8}, {"x": 16, "y": 32}),
     ({"lanes": 1}, {"lanes": 2}),
-    ({"resident": 1}, {"resident": 2}, {"resident": 3}),
+    ({"ahead": 1},),
+    ({"resident": 1}, {"resident": 2}, {"resident": 4}),
     ({"steps": 32}, {"steps": 64}, {"steps": 128}, {"steps": 256}),
     ({"streamed": True},),
 )
 
+_FILLED = 512
+"""Blocks that keep a device busy."""
+
 
 def shape_for(variant: Variant, extents: tuple[int, ...]) -> Shape:
-    """Guess the shape of the launches of a kernel over boxes of about these extents, in the order of loops. Local."""
-    columns = extents[-1]
-    x = 32
+    """Guess the shape of the launches of a kernel over boxes of about these extents, in the order of loops. Local.
+
+    A multiprocessor shall hold as many threads as the registers of a kernel allow: see `bindings.assemble`.
+    """
+    columns, across = extents[-1], len(extents) > 2
+    x = 32 if across else 256
     while x > 1 and x // 2 >= columns:
         x //= 2
-    if variant.operation is None and columns >= 128:  # enough loads under way, with 24 KB a multiprocessor
-        return Shape(x=x, y=max(1, 256 // x) if len(extents) > 2 else 1, lanes=2, steps=64)
-    return Shape(x=x, y=max(1, 256 // x) if len(extents) > 2 else 1)
+    y = max(1, 256 // x) if across else 1
+    lanes = 2 if columns >= 128 and (variant.operation is None or not across) else 1
+    steps = 32 if variant.operation else 64
+    while steps > 8 and variant.operation is None and math.prod(extents) < _FILLED * x * y * lanes * steps:
+        steps //= 2
+    return Shape(x=x, y=y, lanes=lanes, steps=steps, resident=6)
 
 
 def pair_shape_for(variant: Variant, extents: tuple[int, ...]) -> Shape:
@@ -69,7 +80,7 @@ def pair_shape_for(variant: Variant, extents: tuple[int, ...]) -> Shape:
     kept = bytes_kept(variant.specs)
     for x, y in ((32, 16), (16, 16), (16, 8), (8, 8), (8, 4), (4, 4)):
         if _fits(Shape(x=x, y=y), extents, kept):
-            return Shape(x=x, y=y, steps=64)
+            return Shape(x=x, y=y, steps=64, resident=min(16, 1024 // (x * y)))
     raise UsageError(f"fused kernels need a box of at least 2 x 2 points across the slowest axis, not {extents[1:]}")
 
 
@@ -117,7 +128,7 @@ def tuned(
 
 def _worth_a_trial(loaded: Loaded, points: int) -> bool:
     """Whether a trial is possible without a trace, and pays."""
-    if points < LEAST or loaded.result or is_capturing() or os.environ.get(VARIABLE, "") == "0":
+    if points < LEAST or loaded.ordered or is_capturing() or os.environ.get(VARIABLE, "") == "0":
         return False
     repeatable = all(f.bounded and not (f.written and f.read) for f in loaded.footprints.values())
     return repeatable and not loaded.device.emulated
@@ -144,7 +155,8 @@ def candidates(best: Shape, choices: Choices, extents: tuple[int, ...], kept: in
     """Yield the possible shapes that differ from one by one of the choices. Pure; `extents`, `kept` as of `tuned`."""
     for choice in choices:
         shape = replace(best, **choice)
-        whole = shape.threads * max(1, shape.resident) <= 2048 and (len(extents) > 2 or shape.y == 1)
+        shape = replace(shape, resident=min(shape.resident, 2048 // shape.threads))
+        whole = (shape.y > 1) == (len(extents) > 2) or shape.y == best.y
         if shape != best and whole and (kept is None or _fits(shape, extents, kept)):
             yield shape
 

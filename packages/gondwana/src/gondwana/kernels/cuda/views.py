@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 from numba.extending import lower_builtin, models, register_model
 
@@ -38,13 +38,13 @@ class Access:
         held: offsets whose elements are kept in registers.
         ahead: number of the last planes of `held` that are loaded before their time.
         constant: whether no thread writes the array while the kernel runs.
-        streamed: whether stored elements will not be read again soon, and need not stay in the cache.
+        packed: number of adjacent elements that are loaded and stored at once, the first at a multiple of it, or 0.
     """
 
     held: tuple[Offset, ...] = ()
     ahead: int = 0
     constant: bool = False
-    streamed: bool = False
+    packed: int = 0
 
 
 class ColumnType(ElementsType):
@@ -93,7 +93,7 @@ def _lower_load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     offset = getattr(index, "offset", None)
     if offset in column.access.held:
         return builder.extract_value(args[0], 2 + column.access.held.index(offset))
-    return load(context, builder, column, _pointer(context, builder, column, index, *args))
+    return load(context, builder, column, _pointer(context, builder, column, index, *args), offset)
 
 
 @lower_builtin(operator.setitem, ColumnType, types.Any, types.Any)
@@ -102,10 +102,7 @@ def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     recorder.record(column.view, index, written=True)
     value = context.data_model_manager[column.dtype].as_data(builder, args[2])
     pointer = _pointer(context, builder, column, index, *args[:2])
-    if column.access.streamed and isinstance(value.type, ir.DoubleType | ir.FloatType):
-        _store_streamed(builder, value, pointer)
-    else:
-        mark(builder, builder.store(value, pointer), column.view)
+    _describe(context, builder, column, getattr(index, "offset", None), builder.store(value, pointer), value.type)
     return context.get_dummy_value()
 
 
@@ -120,21 +117,29 @@ def _store_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-def load(context: Any, builder: Any, column: ColumnType, pointer: Any) -> Any:
+def load(context: Any, builder: Any, column: ColumnType, pointer: Any, offset: Offset | None) -> Any:
     """Load one element."""
     loaded = builder.load(pointer)
-    mark(builder, loaded, column.view)
+    _describe(context, builder, column, offset, loaded, loaded.type)
     if column.access.constant:
         loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
     return context.data_model_manager[column.dtype].from_data(builder, loaded)
 
 
-def _store_streamed(builder: Any, value: Any, pointer: Any) -> None:
-    """Store one number past the cache."""
-    kind, letter = ("f64", "d") if isinstance(value.type, ir.DoubleType) else ("f32", "f")
-    function = ir.FunctionType(ir.VoidType(), [INT, value.type])
-    code = ir.InlineAsm(function, f"st.global.cs.{kind} [$0], $1;", f"l,{letter}", side_effect=True)
-    builder.call(code, [builder.ptrtoint(pointer, INT), value])
+def _describe(
+    context: Any, builder: Any, column: ColumnType, offset: Offset | None, instruction: Any, kind: Any
+) -> None:
+    """Tell the compiler what lets it join the loads, and the stores, of adjacent elements: their place, arrays apart.
+
+    That arrays do not overlap is said twice: NVVM joins by the rules of C's types, for capabilities below 10.
+    """
+    view, packed, add = column.view, column.access.packed, builder.module.add_metadata
+    if offset is not None and packed > 1 and offset[view.unit] % packed == 0:
+        instruction.align = packed * context.get_abi_sizeof(kind)
+    mark(builder, instruction, view)
+    if view.scopes and len(view.slots) == 1:
+        slot = add([f"slot {view.slots[0]} of kernel {view.kernel}", add(["arrays apart"]), INT(0)])
+        instruction.set_metadata("tbaa", add([slot, slot, INT(0)]))
 
 
 def _pointer(context: Any, builder: Any, column: ColumnType, index: Any, value: Any, at: Any) -> Any:
@@ -168,6 +173,20 @@ def at_point(context: Any, builder: Any, column: ColumnType, view: Any, point: P
         return value
     here = builder.ptrtoint(address(context, builder, column.view, view, point, at), INT)
     return builder.insert_value(value, here, 1)
+
+
+def aligned(context: Any, builder: Any, column: ColumnType, view: Any, point: PointType, at: Any) -> Any:
+    """Whether elements can be joined, as the access says, at a point and its neighbours."""
+    if not column.access.packed:
+        return cgutils.false_bit
+    size = context.get_abi_sizeof(context.get_data_type(column.dtype))
+    found = builder.ptrtoint(address(context, builder, column.view, view, point, at), INT)
+    for axis in range(point.ndim):
+        if axis != column.view.unit:
+            stride = field(builder, column.view, view, "stride", axis)
+            found = builder.or_(found, builder.mul(stride, ir.Constant(INT, size), flags=["nsw"]))
+    rest = builder.and_(found, ir.Constant(INT, column.access.packed * size - 1))
+    return builder.icmp_unsigned("==", rest, ir.Constant(INT, 0))
 
 
 def filled(context: Any, builder: Any, column: ColumnType, value: Any, march: Offset, steps: Any) -> Any:
@@ -214,7 +233,7 @@ def _loaded_ahead(
         needed = builder.icmp_signed(">=", left, ir.Constant(INT, early))
         nearest = neighbour(context, builder, column, value, _plus(offset, march, -early))
         pointer = builder.select(needed, pointer, nearest)
-    return load(context, builder, column, pointer)
+    return load(context, builder, column, pointer, offset)
 
 
 def _plus(offset: Offset, march: Offset, steps: int) -> Offset:

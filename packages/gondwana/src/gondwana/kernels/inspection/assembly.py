@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import NamedTuple
 
 from gondwana.kernels.inspection.loops import Loop, innermost
@@ -12,7 +13,7 @@ _JUMP = re.compile(r"^\s+(?:j\w+|b(?:\.\w+)?|cbn?z\s+\w+,|tbn?z\s+\w+,\s*#\d+,)\
 _VECTOR = re.compile(r"%([xyz]mm)(\d+)|\b([vz])(\d+)\.\d*[bhsd]\b")
 _SASS_JUMP = re.compile(r"\bBRA\b.*`\((\.L_x_\d+)\)")
 _SASS_STORE = re.compile(r"\bSTG((?:\.\w+)*)\s")
-_SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?!NOP)\S")
+_SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?(?!NOP)([\w.]+)")
 _STACK = re.compile(r"\(%rsp\b|\[sp\b")
 
 _PTX_LABEL = re.compile(r"^(\$\w+):$", re.MULTILINE)
@@ -76,15 +77,17 @@ def ptx_registers(text: str) -> dict[str, int]:
     return {kind: int(count) for kind, count in _DECLARED.findall(text)}
 
 
-def sass_loop(text: str) -> tuple[int, int]:
-    """Return the instructions of the loop that stores most, and the bytes that it stores; 0 and 0 without any. Local.
+def sass_loop(text: str) -> tuple[Counter[str], int]:
+    """Return how often each instruction is in the loop that stores most, and the bytes that it stores. Local.
+
+    Without such a loop there are no instructions and no bytes.
 
     Args:
         text: machine code of a GPU, disassembled.
     """
     found = [(_stored(body), body) for body in _innermost(text.splitlines(), _SASS_JUMP)]
     stored, body = max(found, key=lambda one: one[0], default=(0, []))
-    return (sum(map(bool, map(_SASS_INSTRUCTION.match, body))), stored) if stored else (0, 0)
+    return Counter(found[1] for line in body if stored and (found := _SASS_INSTRUCTION.match(line))), stored
 
 
 def _stored(body: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -199,10 +200,10 @@ def _on_gpu(kernel: Kernel, variant: Variant, domain: IndexSet, capability: Capa
     )
 
 
-def _a_point(loop: tuple[int, int], traffic: Traffic | None) -> float:
+def _a_point(loop: tuple[Counter[str], int], traffic: Traffic | None) -> float:
     """The instructions of a loop at a point, 0 if they are unknown."""
     instructions, stored = loop
-    return instructions * traffic.written / stored if traffic is not None and stored else 0.0
+    return instructions.total() * traffic.written / stored if traffic is not None and stored else 0.0
 
 
 def _traffic(variant: Variant, footprints: dict[int, Footprint]) -> Traffic | None:
