@@ -126,7 +126,7 @@ def check_batches_on_device_words():
     possible = {tuple(np.maximum.accumulate([one, *order])[:3]) for order in itertools.permutations([10**6, 5, 10**7])}
     assert tuple(sorted(peaks.ravel()[[0, 1, 3]].tolist())) in {tuple(sorted(order)) for order in possible}
     assert peaks[1, 0] == two
-    assert domain.batch("load", segment.pointer(RIGHT, "i8"), [2, 3]).result().tolist() == [10**7, two]
+    assert domain.batch("load", segment.pointer(RIGHT, "i8"), [2, 3]).result().tolist() == [10**7, max(two, 7)]
     world.barrier()
 
 
