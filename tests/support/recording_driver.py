@@ -21,7 +21,7 @@ def _noting(name: str) -> Callable[..., Any]:
 
 
 class RecordingDriver(Driver):
-    """Events are reached once `passed` holds them; every handle is a new number."""
+    """Events are reached once `passed` holds them; streams are idle unless `busy`; every handle is a new number."""
 
     name = "recorded"
     version = (13, 0)
@@ -30,6 +30,7 @@ class RecordingDriver(Driver):
         self.devices = devices
         self.calls: list[Call] = []
         self.passed: set[int] = set()
+        self.busy = False
         self._handles = itertools.count(1)
 
     def answer(self, name: str, args: Call) -> Any:
@@ -39,11 +40,13 @@ class RecordingDriver(Driver):
             return DeviceFacts(f"GPU {args[0]}", f"GPU-{args[0]}", (9, 0), 132, 2**37, 2**25, 2**17, f"0{args[0]}:00.0")
         if name == "reached":
             return args[0] in self.passed
+        if name == "idle":
+            return not self.busy
         return next(self._handles)
 
     def take(self) -> list[Call]:
         """Return the calls since the last time, without mere questions."""
-        calls = [call for call in self.calls if call[0] not in ("count", "facts")]
+        calls = [call for call in self.calls if call[0] not in ("count", "facts", "idle")]
         self.calls.clear()
         return calls
 

@@ -319,6 +319,11 @@ NOTING(cuGraphDestroy)
 NOTING(cuGraphExecDestroy)
 NOTING(cuModuleUnload)
 
+Status cuDeviceGetP2PAttribute(int *value, int attribute, int source, int target) {
+    *value = attribute == 3 && source == target + 1;
+    return SUCCESS;
+}
+
 #define NOTING_TWO(name)                                                                                         \
     Status name(void *first, void *second) {                                                                     \
         note(#name " %#lx %#lx", (unsigned long)(uintptr_t)first, (unsigned long)(uintptr_t)second);             \
@@ -366,6 +371,8 @@ Status cuEventQuery(void *event) {
     asked = event;
     return NOT_READY;
 }
+
+Status cuStreamQuery(void *stream) { return cuEventQuery(stream); }
 
 Status cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
     note("cuStreamWaitEvent %#lx %#lx %u", (unsigned long)(uintptr_t)stream, (unsigned long)(uintptr_t)event, flags);
@@ -502,13 +509,13 @@ static const struct {
     const char *name;
     void *function;
 } SYMBOLS[] = {
-    KNOWN(cuInit), KNOWN(cuDriverGetVersion), KNOWN(cuDeviceGetCount), KNOWN(cuDeviceGet), KNOWN(cuDeviceGetName),
+    KNOWN(cuInit), KNOWN(cuDeviceGetP2PAttribute), KNOWN(cuDriverGetVersion), KNOWN(cuDeviceGetCount), KNOWN(cuDeviceGet), KNOWN(cuDeviceGetName),
     KNOWN(cuDeviceGetUuid), KNOWN(cuDeviceGetAttribute), KNOWN(cuDeviceTotalMem), KNOWN(cuDeviceGetPCIBusId),
     KNOWN(cuDevicePrimaryCtxRetain), KNOWN(cuCtxSetCurrent), KNOWN(cuMemGetInfo), KNOWN(cuMemAlloc), KNOWN(cuMemFree),
     KNOWN(cuMemHostRegister), KNOWN(cuMemHostUnregister), KNOWN(cuMemsetD8Async), KNOWN(cuMemcpyAsync),
     KNOWN(cuMemcpy3DAsync), KNOWN(cuIpcGetMemHandle), KNOWN(cuIpcOpenMemHandle), KNOWN(cuIpcCloseMemHandle),
     KNOWN(cuStreamCreate), KNOWN(cuStreamDestroy), KNOWN(cuStreamSynchronize), KNOWN(cuEventCreate),
-    KNOWN(cuEventDestroy), KNOWN(cuEventRecord), KNOWN(cuEventQuery), KNOWN(cuEventSynchronize),
+    KNOWN(cuEventDestroy), KNOWN(cuEventRecord), KNOWN(cuEventQuery), KNOWN(cuStreamQuery), KNOWN(cuEventSynchronize),
     KNOWN(cuStreamWaitEvent), KNOWN(cuEventElapsedTime), KNOWN(cuModuleLoadData), KNOWN(cuModuleUnload),
     KNOWN(cuModuleGetFunction), KNOWN(cuFuncGetAttribute), KNOWN(cuFuncSetAttribute),
     KNOWN(cuOccupancyMaxActiveBlocksPerMultiprocessor), KNOWN(cuLaunchKernel), KNOWN(cuStreamBeginCapture),

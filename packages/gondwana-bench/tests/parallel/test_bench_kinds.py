@@ -87,6 +87,12 @@ def test_memory_of_a_gpu_is_compared_with_its_driver(tmp_path: Path) -> None:
             assert row["path"] == "ipc"
             assert row["staged_ratio"] > 0
         assert (row["driver_ratio"] is None) == (not any("device" in end for end in ends))
+    assert [(row["operation"], row["owner"]) for row in found["panels"]["atomics"]] == [
+        (operation, f"{owner} device") for operation in ("fetch_add", "adds", "batch") for owner in ("local", "remote")
+    ]
+    for row in found["panels"]["atomics"]:
+        assert row["verified"]
+        assert row["microseconds"] > 0 < row["host_microseconds"]
     for row in found["panels"]["memories"]:
         assert row["verified"]
         assert (row["driver_gb_per_s"] is None) == ("device" not in row["source"] + row["target"])

@@ -203,6 +203,10 @@ class EmulatedDriver(Driver):
         self._settle()
         self._memory.detach(address)
 
+    def atomics_between(self, device: int, other: int) -> bool:
+        """Return whether kernels of a device perform atomic operations on memory of another, as those there do."""
+        return True
+
     # Streams and events
 
     def _new(self, thing: object) -> int:
@@ -245,6 +249,17 @@ class EmulatedDriver(Driver):
             raise CudaError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: finish() of a capturing stream")
         self._scheduler.run(lambda: not found.queue)
         self._scheduler.check(found.device)
+
+    @_alone
+    def idle(self, stream: int) -> bool:
+        """Return whether everything on a stream is done."""
+        found = self._stream(stream)
+        if found.capture is not None:
+            found.capture.broken = "a capturing stream was asked whether it is idle"
+            raise CudaError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: idle() of a capturing stream")
+        self._scheduler.look()
+        self._scheduler.check(found.device)
+        return not found.queue
 
     @_alone
     def new_event(self, *, timing: bool = False) -> int:

@@ -110,6 +110,14 @@ def test_faces_of_a_cube_go_the_way_they_should() -> None:
         assert (box.pitched() is not None) == engine
 
 
+def test_many_short_rows_within_a_device_are_for_threads() -> None:
+    """Over a link to the host a copy engine keeps up with them."""
+    for rows, run, threads in ((400, 512, False), (4000, 512, True), (4000, 4096, True), (4000, 16384, False)):
+        box = BoxCopy.of((rows, run), 1, (2 * run, 1), (3 * run, 1))
+        assert box.pitched() is not None
+        assert box.suits_threads == threads, (rows, run)
+
+
 @given(copies(most_axes=6), st.sampled_from([1, 2, 4, 8, 16, 256]), st.sampled_from([1, 2, 8, 64]))
 def test_launches_have_all_bytes(copy: tuple[Any, ...], source: int, target: int) -> None:
     one = OneDevice()

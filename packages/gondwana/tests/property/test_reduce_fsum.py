@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import gondwana as gw
 from gondwana.kernels import exact
+from gondwana.kernels.cuda.shapes import Shape
+from gondwana.testing.gpu import emulated_gpu
+from support.twins import compare
 
 
 @gw.reduce(op="fsum")
@@ -126,6 +130,21 @@ def test_the_sum_of_products_as_they_are_rounded(values: np.ndarray) -> None:
     a, b = gw.Array(values), gw.Array(values[::-1].copy())
     with np.errstate(over="ignore", under="ignore"):
         assert same(product(a.domain, a, b), exactly((values * values[::-1]).tolist()))
+
+
+WAYS = [(total, Shape(x=32, y=8, steps=4)), (product, Shape(x=7, y=7, lanes=2, steps=2))]
+"""Many warps, and a last one that is not full."""
+
+
+@settings(max_examples=30)
+@given(many() | st.lists(finite | bits | similar, min_size=1).map(np.array), st.sampled_from(WAYS))
+def test_threads_of_a_gpu_find_the_correctly_rounded_sum(values: np.ndarray, way: tuple[Any, Shape]) -> None:
+    kernel, shape = way
+    a, others = gw.Array(values), () if kernel is total else (gw.Array(values[::-1].copy()),)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        expected = exactly((values if kernel is total else values * values[::-1]).tolist())
+    with emulated_gpu():
+        assert all(same(found, expected) for found in compare(kernel, a.domain, a, *others, shape=shape))
 
 
 @given(st.lists(st.lists(finite | similar, max_size=10), min_size=1, max_size=5))

@@ -47,6 +47,7 @@ def test_devices(run: Call) -> None:
         assert (one.name, one.version, one.count()) == ("CUDA 13.0", (13, 0), 2)
         uuid = "GPU-2930373e-454c-535a-6168-6f767d848b92"
         assert one.facts(1) == DeviceFacts("Stub 41", uuid, (9, 0), 1016, 2**33, 1038, 1097, "0000:29:00.0")
+        assert [one.atomics_between(*pair) for pair in ((1, 0), (0, 1))] == [True, False]
         assert one.open(1) == 0x1029
         one.activate(0x1234)
 
@@ -159,6 +160,8 @@ def test_streams_and_events(run: Call) -> None:
         one.await_event(event)
         later = one.new_event(timing=True)
         assert one.seconds(timed, later) == 0.0015
+        assert not one.idle(stream)
+        assert one.idle(stream)
         one.finish(stream)
         one.free_event(event)
         one.free_stream(stream)

@@ -17,10 +17,10 @@ from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu import device as devices
 from gondwana.gpu.device import Device, device
 from gondwana.gpu.interface import CudaError
-from gondwana.memory import cuda_kind, fallbacks, reclaim
+from gondwana.memory import cuda_kind, fallbacks, ipc, pinned, reclaim
 from gondwana.memory.cuda_kind import CudaKind, EventFuture
 from gondwana.memory.ipc import Offer
-from gondwana.memory.pinned import SMALL, Ring, is_pinned, pin
+from gondwana.memory.pinned import SMALL, Ring, is_pinned, pin, pin_if_worth
 from gondwana.runtime.shared_file import ForeignFileError
 from gondwana.transfer.devices import cuda_copies
 from gondwana.transfer.devices.stream_order import DEFAULT, Order, order_of
@@ -146,14 +146,31 @@ def test_memory_is_freed_when_the_device_is_through(recorder: ObedientDriver, on
     kind = CudaKind(0)
     address = kind.allocate(64)
     recorder.take()
+    recorder.busy = True
     kind.free(address)
     assert recorder.take() == []  # garbage may be collected in the midst of anything
     assert not reclaim.reclaim()
-    assert "free" not in recorder.names()
-    reach_all(recorder)
+    assert recorder.take() == []  # the driver would wait for what runs
+    recorder.busy = False
     assert reclaim.reclaim()
-    assert ("free", address) in recorder.take()
+    assert recorder.take() == [("free", address)]
     assert reclaim.waiting() == 0
+
+
+def test_much_memory_does_not_wait_until_the_device_is_idle(recorder: ObedientDriver, one: Device) -> None:
+    kind = CudaKind(0)
+    recorder.room = one.facts.memory
+    large, small = kind.allocate(one.facts.memory // 64), kind.allocate(64)
+    recorder.take()
+    recorder.busy = True
+    kind.free(large)
+    assert not reclaim.reclaim()
+    kind.free(small)
+    assert reclaim.reclaim()
+    assert recorder.take() == [("finish", one.compute), ("finish", one.transfers), ("free", small)]
+    assert not reclaim.reclaim()
+    recorder.busy = False
+    assert reclaim.reclaim()
 
 
 def test_nothing_is_freed_while_launches_are_captured(recorder: ObedientDriver, one: Device) -> None:
@@ -200,10 +217,10 @@ def test_short_memory_waits_for_what_is_given_back(recorder: ObedientDriver, one
     kind = CudaKind(0)
     address = kind.allocate(64)
     kind.free(address)
-    recorder.room = 0
+    recorder.room, recorder.busy = 0, True
 
     def finish() -> None:
-        reach_all(recorder)
+        recorder.busy = False
         recorder.room = 1 << 20
 
     one.synchronize = finish  # type: ignore[method-assign]
@@ -238,6 +255,18 @@ def test_attached_memory_is_not_freed(recorder: ObedientDriver, one: Device, mon
         offer.shared._locked()
 
 
+def test_operations_are_atomic_where_the_memory_is_or_over_some_links(
+    recorder: ObedientDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ipc, "driver", lambda: recorder)
+    recorder.devices, near = 2, device(0)
+    recorder.take()
+    assert [bool(ipc._atomic(near, f"GPU-{other}")) for other in (0, 1, 7)] == [True, True, False]
+    assert recorder.take() == [("atomics_between", 0, 1)]
+    monkeypatch.setattr(recorder, "atomics_between", lambda *_: False)
+    assert not ipc._atomic(near, "GPU-1")
+
+
 def test_a_refused_offer_is_counted_and_said_once(
     recorder: ObedientDriver, one: Device, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -269,6 +298,19 @@ def test_a_mapping_is_pinned_once_and_as_long_as_it_lives(recorder: ObedientDriv
     assert recorder.take() == []
     del view
     assert recorder.take() == [("unregister", first - 100)]
+
+
+def test_a_mapping_is_pinned_once_as_much_was_copied_as_it_has(recorder: ObedientDriver, one: Device) -> None:
+    memory = mapping(1_000_000)
+    for step in range(10):
+        pin_if_worth(memory, one, 120_000)
+        assert is_pinned(memory) == (step >= 8)
+    whole = mapping(1_000_000)
+    pin_if_worth(whole, one, 1_000_000)
+    assert is_pinned(whole)
+    first = memory.ctypes.data
+    del memory
+    assert first not in pinned._copied
 
 
 def test_refused_pinning_is_counted_and_said_once(

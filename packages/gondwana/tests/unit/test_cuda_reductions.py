@@ -10,6 +10,8 @@ import pytest
 
 import gondwana as gw
 from gondwana.errors import KernelError, UsageError
+from gondwana.gpu.bindings import assemble
+from gondwana.kernels.cuda.build import build
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.testing.gpu import emulated_gpu
 from support.twins import SMALL, Mirror, same_everywhere, shaped
@@ -87,6 +89,18 @@ def test_blocks_that_take_several_tiles() -> None:
     for size in (3000, 40, 6000):
         a = gw.Array(np.random.default_rng(size).random(size))
         assert same_everywhere(REDUCTIONS["fsum"], a.domain, a, shape=ODD) == (math.fsum(a.numpy()),) * 2
+
+
+@pytest.mark.parametrize("shape", [Shape(x=64, y=16, lanes=2), Shape(x=256, y=1)], ids=["3d", "1d"])
+def test_exact_sums_are_assembled_without_a_stack(shape: Shape) -> None:
+    ndim = 3 if shape.y > 1 else 1
+    box = gw.RectDomain((0,) * ndim, (64,) * ndim)
+    variant, _, _ = REDUCTIONS["fsum"].variant_of(box, (gw.Array.zeros(box),), {})
+    code = build(REDUCTIONS["fsum"].py_func, variant, shape, (9, 0))
+    found = assemble(code.code, (9, 0))[1][code.symbol]
+    assert found.local == 0
+    assert found.shared <= 48 << 10
+    assert found.registers <= 64  # a block of 1024 threads fits
 
 
 def test_what_is_no_number_is_refused() -> None:

@@ -23,9 +23,8 @@ def describe(device: Device) -> dict[str, Any]:
 
 def shortage(kind: CudaKind, nbytes: int) -> str | None:
     """Return why an amount of memory cannot be had, None if it is free. Local; waits for the device."""
-    for _ in range(2):  # the first call records events behind the last use, the second frees what they precede
-        kind.device.synchronize()
-        reclaim()
+    kind.device.synchronize()
+    reclaim()
     free, _ = kind.device.driver.memory()
     if nbytes <= free:
         return None

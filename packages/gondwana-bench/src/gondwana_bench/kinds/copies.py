@@ -18,7 +18,7 @@ from gondwana import Team, world
 from gondwana.errors import UsageError
 from gondwana_bench.disturbance import watched
 from gondwana_bench.gpu.devices import describe
-from gondwana_bench.kinds import memspeed
+from gondwana_bench.kinds import atomics, memspeed
 from gondwana_bench.kinds.memories import DEVICE, HOST, Memories, Memory
 from gondwana_bench.measure import Variant, interleave
 from gondwana_bench.panels import Panels
@@ -192,14 +192,17 @@ def main(options: dict[str, Any]) -> int:
     panels.device = {"name": "fake device"} if device is None else describe(device)
     transfers = measure(world, kind, sizes, windows, **timing)
     matrix = memspeed.measure(world, kind, options["volume"], **timing)
+    operations = atomics.measure(world, kind, **timing)
     few = len(sizes) <= len(QUICK_SIZES)
     if world.rank == 0:
         total = len(pairs()) * len(sizes) * len(windows)
         panels.add("transfers", COLUMNS, transfers, total, lambda row: few or row["nbytes"] in QUICK_SIZES, world)
         panels.add("memories", memspeed.COLUMNS, matrix, memspeed.PAIRS, team=world)
+        panels.add("atomics", atomics.COLUMNS, operations, len(atomics.CASES), team=world)
         panels.finish()
     else:
-        panels.panels |= {"transfers": list(watched(transfers, world)), "memories": list(watched(matrix, world))}
+        found = {"transfers": transfers, "memories": matrix, "atomics": operations}
+        panels.panels |= {name: list(watched(rows, world)) for name, rows in found.items()}
     return 0 if panels.verified else 1
 
 

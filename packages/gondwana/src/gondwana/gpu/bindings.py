@@ -211,6 +211,13 @@ class CudaDriver(Driver):
         """Undo `attach`."""
         self._ask(self._api.cuIpcCloseMemHandle, address)
 
+    def atomics_between(self, device: int, other: int) -> bool:
+        """Return whether kernels of a device perform atomic operations on memory of another, as those there do."""
+        api = self._api
+        attribute = api.CUdevice_P2PAttribute.CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
+        handles = (self._ask(api.cuDeviceGet, number) for number in (device, other))
+        return bool(self._ask(api.cuDeviceGetP2PAttribute, attribute, *handles))
+
     # -- streams and events ---------------------------------------------------------------------------------------
 
     def new_stream(self, *, urgent: bool = False) -> int:
@@ -231,6 +238,10 @@ class CudaDriver(Driver):
         """Wait until everything on a stream is done."""
         self._ask(self._api.cuStreamSynchronize, stream)
 
+    def idle(self, stream: int) -> bool:
+        """Return whether everything on a stream is done."""
+        return self._passed(self._api.cuStreamQuery, stream)
+
     def new_event(self, *, timing: bool = False) -> int:
         """Return an event, which `record` sets."""
         flags = self._api.CUevent_flags
@@ -247,10 +258,7 @@ class CudaDriver(Driver):
 
     def reached(self, event: int) -> bool:
         """Return whether an event has been reached."""
-        (status,) = self._api.cuEventQuery(event)
-        if status and status != self._api.CUresult.CUDA_ERROR_NOT_READY:
-            self._fail("cuEventQuery", status)
-        return not status
+        return self._passed(self._api.cuEventQuery, event)
 
     def await_event(self, event: int) -> None:
         """Wait until an event has been reached."""
@@ -348,6 +356,13 @@ class CudaDriver(Driver):
         if found[0]:
             self._fail(call.__name__, found[0], *given)
         return found[1] if len(found) > 1 else None
+
+    def _passed(self, query: Any, handle: int) -> bool:
+        """Return whether what a query asks for is done."""
+        (status,) = query(handle)
+        if status and status != self._api.CUresult.CUDA_ERROR_NOT_READY:
+            self._fail(query.__name__, status)
+        return not status
 
     def _fail(self, call: str, status: Any, *given: Any) -> NoReturn:
         asked = ", ".join(str(value) for value in given if isinstance(value, int | str))

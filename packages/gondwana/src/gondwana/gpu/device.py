@@ -145,6 +145,11 @@ class Device:
         """Make later work of a stream of this device wait for the copies so far. Local."""
         self.record(self.transfers).block(stream)
 
+    def idle(self) -> bool:
+        """Return whether all kernels and copies of this process on the device are done. Local; does not wait."""
+        self.activate()
+        return all(map(self.driver.idle, (self.compute, self.transfers)))
+
     def synchronize(self) -> None:
         """Wait until all kernels and copies of this process on the device are done. Local."""
         self.activate()

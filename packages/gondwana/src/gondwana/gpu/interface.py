@@ -142,6 +142,10 @@ class Driver(ABC):
         """Undo `attach`."""
 
     @abstractmethod
+    def atomics_between(self, device: int, other: int) -> bool:
+        """Return whether kernels of a device perform atomic operations on memory of another, as those there do."""
+
+    @abstractmethod
     def new_stream(self, *, urgent: bool = False) -> int:
         """Return an independent stream; kernels on an urgent one are scheduled first."""
 
@@ -152,6 +156,10 @@ class Driver(ABC):
     @abstractmethod
     def finish(self, stream: int) -> None:
         """Wait until everything on a stream is done."""
+
+    @abstractmethod
+    def idle(self, stream: int) -> bool:
+        """Return whether everything on a stream is done."""
 
     @abstractmethod
     def new_event(self, *, timing: bool = False) -> int:

@@ -28,6 +28,10 @@ _claiming = threading.Lock()
 _BLOCK = 2 << 20
 """Bytes of a block of the driver, which other ranks attach whole: memory for them has blocks of its own."""
 
+_WAITING = 64
+"""The part of a device's memory that may wait to be freed until the device is idle: one in so many bytes. The driver
+frees memory when all work is done, and keeps this rank until then."""
+
 _POLLS = 10
 """Failed polls before a wait turns to other work: most copies take less time than one round of that."""
 
@@ -76,8 +80,8 @@ def synchronize() -> None:
 class CudaKind(DeviceKind):
     """The memory of a CUDA device. Local; `gw.cuda(i)` returns it.
 
-    Copies wait on the device for the kernels that this rank launched before. `free` takes effect when the device no
-    longer uses the memory and no other rank has it attached.
+    Copies wait on the device for the kernels that this rank launched before. `free` takes effect when the device has
+    nothing to do, or much memory is to be freed, and no other rank has it attached.
 
     Attributes:
         number: Number of the device in a rank; on other ranks it may be that of another device.
@@ -101,15 +105,18 @@ class CudaKind(DeviceKind):
         """
         one = self.device
         address = allocate(one, -(-nbytes // _BLOCK) * _BLOCK if world.node.size > 1 else nbytes)
-        _allocations[address] = _Allocation(one, address)
+        _allocations[address] = _Allocation(one, address, nbytes)
         if nbytes:
             one.driver.fill(address, 0, nbytes, one.transfers)
             one.record(one.transfers).wait()
         return address
 
     def free(self, address: int) -> None:
-        """Free memory as soon as it is no longer in use. Local; does not wait."""
-        later(_allocations.pop(address).free)
+        """Free memory when it is no longer in use, and the device is idle. Local; does not wait."""
+        found = _allocations.pop(address)
+        found.withdraw()
+        _given_back.add(found)
+        later(found.free)
 
     def here(self, address: int) -> OnDevice:
         """Return the memory that `allocate` returned, as the device accesses it. Local."""
@@ -145,35 +152,43 @@ class CudaKind(DeviceKind):
 class _Allocation:
     """Memory of a device from its allocation until it is freed."""
 
-    def __init__(self, one: Device, address: int) -> None:
-        self._device = one
+    def __init__(self, one: Device, address: int, nbytes: int) -> None:
+        self.device, self.nbytes = one, nbytes
         self._address = address
         self._offer: Offer | None = None
-        self._last_use: list[Event] | None = None
 
     def share(self) -> Shared | None:
         if self._offer is None:
-            self._offer = Offer(self._device, self._address)
+            self._offer = Offer(self.device, self._address)
         return self._offer.shared
 
+    def withdraw(self) -> bool:
+        """Have no rank attach the memory from now on; return whether none has it attached."""
+        return self._offer is None or self._offer.withdraw()
+
     def free(self) -> bool:
-        """Free the memory if no device uses it any more; return whether it was freed."""
-        one = self._device
-        if one.capturing:
+        """Free the memory if its device is idle, or much memory waits for that; return whether it was freed.
+
+        Blocks in the latter case. The driver could free memory in the order of a stream, but only memory of its pools,
+        which other ranks and MPI cannot attach.
+        """
+        one = self.device
+        if one.capturing or not self.withdraw():
             return False
-        if self._last_use is None:
-            self._last_use = [one.record(one.compute), one.record(one.transfers)]
-        if not all(event.reached() for event in self._last_use) or (
-            self._offer is not None and not self._offer.withdraw()
-        ):
-            return False
-        one.activate()
+        if not one.idle():
+            if sum(other.nbytes for other in tuple(_given_back) if other.device is one) <= one.facts.memory // _WAITING:
+                return False
+            one.synchronize()
         one.driver.free(self._address)
+        _given_back.discard(self)
         return True
 
 
 _allocations: dict[int, _Allocation] = {}
 """Allocations by address, which is unique over all devices."""
+
+_given_back: set[_Allocation] = set()
+"""Those that wait to be freed."""
 
 
 def allocate(one: Device, nbytes: int) -> int:
@@ -199,7 +214,7 @@ _under_way: dict[Device, deque[EventFuture]] = {}
 """Futures by device, in the order in which their operations were started, and end."""
 
 
-class EventFuture(Future[None]):
+class EventFuture(Future[Any]):
     """The future of a device's operations up to an event on its stream of copies. Local.
 
     It keeps the memory of the operation alive. Internal progress makes it ready, and `done()` queries the event itself.
@@ -207,12 +222,13 @@ class EventFuture(Future[None]):
     Args:
         device: The device of the stream.
         keep: Object that must stay allocated until then.
-        finish: Function that completes the operation on the host afterwards; moves data, runs no user code.
+        finish: Function that completes the operation on the host afterwards, and returns the result of the future;
+            moves data, runs no user code.
     """
 
     __slots__ = ("_event", "_finish", "_keep")
 
-    def __init__(self, device: Device, keep: object, finish: Callable[[], None] | None = None) -> None:
+    def __init__(self, device: Device, keep: object, finish: Callable[[], Any] | None = None) -> None:
         super().__init__()
         self._event: Event | None = device.record(device.transfers)
         self._keep: object = keep
@@ -255,14 +271,15 @@ class EventFuture(Future[None]):
         except RuntimeError as problem:
             error = problem  # often of an earlier kernel: drivers report such errors late
         if self._claim():
+            result = None
             if self._finish is not None and error is None:
                 try:
-                    self._finish()
+                    result = self._finish()
                 except Exception as problem:  # raised where the future is waited for
                     interruptions.let_pass(problem)
                     error = problem
             self._keep = self._finish = None
-            self._settle(None, error)
+            self._settle(result, error)
 
     def _claim(self) -> bool:
         """Return whether this thread is the one that completes the future."""

@@ -31,16 +31,20 @@ class OnDevice:
         device: The device.
         address: Address of its first byte on the device.
         own: Whether the memory belongs to this rank, so that its kernels may use it.
+        atomic: Whether operations of the device on the memory are atomic for all devices.
         owner: An object that keeps it allocated, besides its segment.
     """
 
-    __slots__ = ("__weakref__", "address", "device", "own", "owner")
+    __slots__ = ("__weakref__", "address", "atomic", "device", "own", "owner")
 
-    def __init__(self, device: Device, address: int, *, own: bool = True, owner: object = None) -> None:
+    def __init__(
+        self, device: Device, address: int, *, own: bool = True, owner: object = None, atomic: bool = True
+    ) -> None:
         self.device = device
         self.address = address
         self.own = own
         self.owner = owner
+        self.atomic = atomic
 
 
 class Attached(OnDevice):
@@ -48,8 +52,8 @@ class Attached(OnDevice):
 
     __slots__ = ()
 
-    def __init__(self, device: Device, address: int, lock: int) -> None:
-        super().__init__(device, address, own=False)
+    def __init__(self, device: Device, address: int, lock: int, *, atomic: bool) -> None:
+        super().__init__(device, address, own=False, atomic=atomic)
         _attached.add(self)
         weakref.finalize(self, later, lambda: _detach(device, address, lock)).atexit = False
 
@@ -88,7 +92,7 @@ class Shared:
             return None
         try:
             near.activate()
-            return Attached(near, near.driver.attach(self.handle), lock)
+            return Attached(near, near.driver.attach(self.handle), lock, atomic=_atomic(near, self.uuid))
         except (CudaError, MemoryError) as error:
             os.close(lock)
             hidden = (
@@ -175,9 +179,18 @@ def _device_for(uuid: str) -> Device | None:
 
 def _open(uuid: str) -> Device | None:
     try:
-        for number in range(driver().count()):
-            if driver().facts(number).uuid == uuid:
-                return device(number)
+        number = _number_of(uuid)
     except (UsageError, CudaError):  # a rank without devices
         return None
-    return None
+    return None if number is None else device(number)
+
+
+def _number_of(uuid: str) -> int | None:
+    """The number of a device in this process, None if it is not visible."""
+    return next((number for number in range(driver().count()) if driver().facts(number).uuid == uuid), None)
+
+
+def _atomic(near: Device, uuid: str) -> bool:
+    """Whether operations of a device of this process on memory of a device are atomic for both."""
+    other = near.number if near.facts.uuid == uuid else _number_of(uuid)
+    return other == near.number or (other is not None and near.driver.atomics_between(near.number, other))

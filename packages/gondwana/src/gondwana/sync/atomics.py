@@ -34,11 +34,11 @@ class AtomicDomain:
     that is correct for all of it: the processor's instructions if the ranks share a node, else MPI's operations, for
     words of the own node too.
 
-    *Device memory.* Operations on words of a device are performed by the rank that owns the word, on the host, in the
-    order in which they reach it: inside its user-level progress, as remote calls are, and after the kernels that it has
-    launched before. Each takes two copies by the driver; those that are under way together share them. They are not
-    atomic with respect to atomic operations of kernels: that is access by something else, see below. Compiled code
-    refuses such words.
+    *Device memory.* Operations on words of a GPU are kernels, launched by this rank where its GPU reaches the word by
+    atomic instructions; else, as between nodes, by the rank that owns the word: inside its user-level progress, as
+    remote calls are. They come after the kernels that the launching rank has launched before, and those of one rank in
+    their order. Atomic operations of other kernels are access by something else, see below. On a fake device the owner
+    performs them on the host. Compiled code refuses words of devices.
 
     *Exclusive access.* While a domain is used on a word, nothing else may access the word: no other domain, no put,
     get, copy or plain load and store, not even by its owner. Between the two, complete all operations and synchronise,
@@ -46,8 +46,8 @@ class AtomicDomain:
 
     *Completion and order.* Each operation returns a future, which is ready immediately on a node. Between nodes
     operations are under way until their future is waited for, and a second one may overtake the first until then. Those
-    on words of a device are under way until this rank makes progress, and their futures cannot be waited for inside
-    callbacks.
+    on words of a device are under way until this rank makes progress, and where the owner performs them, their futures
+    cannot be waited for inside callbacks.
     Completed operations are sequentially consistent, and order the loads and stores around them: of two ranks that each
     `store` a flag of their own and then `load` the other's, at least one sees the other's flag (Dekker), which plain
     stores and loads do not guarantee. In compiled code operations are complete when they return. Integers wrap around;

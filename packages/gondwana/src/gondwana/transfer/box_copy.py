@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 _PITCHED_RUN = 512
 """Bytes in a run from which a copy engine moves many of them at full speed; shorter ones are for threads."""
 
+_ROW = 1e-8
+"""Time that a copy engine takes for a row, however short [s]; estimated: `_PITCHED_RUN` bytes at the 50 GB/s of a PCI
+Express 5 link, with which it keeps up."""
+
+_LAUNCH = 5e-6
+"""Time by which a kernel starts later than a command to a copy engine [s]; estimated."""
+
+_MEMORY = 1e12
+"""Bytes that kernels and engines copy from one place in a device's memory to another in a second; estimated: reads and
+writes of two thirds of an H100's 3.35 TB/s."""
+
 _MOST_PITCH = 1 << 31
 """Bytes from row to row that a copy engine takes."""
 
@@ -85,6 +96,12 @@ class BoxCopy(NamedTuple):
     def nbytes(self) -> int:
         """Bytes of all runs."""
         return self.run * self.runs
+
+    @property
+    def suits_threads(self) -> bool:
+        """Whether a kernel copies between places in device memory faster than an engine would, by the estimates."""
+        engine = self.runs * max(self.run / _MEMORY, _ROW)
+        return engine > _LAUNCH + self.nbytes / _MEMORY
 
     def is_dense(self, end: int) -> bool:
         """Return whether one end has no gaps at all, its axes being in order. Local.

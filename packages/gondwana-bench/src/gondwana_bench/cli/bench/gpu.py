@@ -145,7 +145,7 @@ class _Run:
             self.report.add("first calls", first_call.COLUMNS, rows, total=2 * len(cases))
 
     def kinds(self) -> None:
-        """Measure both panels of `gondwana bench kinds` by separate ranks."""
+        """Measure the panels of `gondwana bench kinds` by separate ranks."""
         if self._left() < KINDS_SECONDS:
             self.report.note("left out the memories of two ranks: no time is left")
             return

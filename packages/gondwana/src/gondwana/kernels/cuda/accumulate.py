@@ -1,7 +1,15 @@
 """Folding the values of a reduction on a device: operations, their start values, and the results of the blocks.
 
 Imports numba-cuda. The result of a plain operation is one number a block, folded in an order that the shape of the
-launch fixes. "fsum" adds exactly into fixed-point numbers (see `kernels.exact`), one a warp, in shared memory.
+launch fixes. "fsum" adds exactly: each thread to three running sums in registers, without rounding errors, and what
+these cannot hold to fixed-point numbers (see `kernels.exact`), one a warp, in shared memory. At the end the threads of
+a warp add up their running sums by shuffles, and only the first of them adds to the fixed-point number.
+
+A sum of three numbers that do not overlap holds about 159 bits; numbers within some 100 binades leave nothing for
+shared memory. This is the expansion that caches a long accumulator of S. Collange, D. Defour, S. Graillat and R.
+Iakymchuk, "Numerical reproducibility for the parallel reduction on multi- and many-core architectures", Parallel
+Computing 49 (2015), with D. Knuth's sum that gives its rounding error, too. The fixed-point numbers are integers, so
+that neither the order nor the number of threads shows in the result.
 """
 
 from __future__ import annotations
@@ -12,6 +20,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 from numba.cuda.extending import intrinsic
+from numba.cuda.libdevice import dadd_rn
 
 from gondwana.compiler.types.points import INT
 from gondwana.kernels.cuda.compiler import cuda, device_function
@@ -180,6 +189,48 @@ def _changing(operation: str) -> Any:
 _add, _set_bits = _changing("add"), _changing("or")
 _digits_of = device_function(digits_of)
 
+_SUMS = 3
+"""Running sums of a thread."""
+_MOST = 2.0**960
+"""Numbers of at least this size go to the digits at once: running sums of smaller ones do not overflow."""
+
+
+@device_function
+def _add_exactly(first: int, value: float) -> None:
+    """Add a float64, NaN and infinities too, to the fixed-point number whose digits start at `first`."""
+    bits = _bits(value)
+    if (bits >> 52) & 0x7FF == 0x7FF:
+        _set_bits(first + 8 * SPECIAL, 1 if value != value else (2 if value > 0 else 4))
+        return
+    number, low, middle, high = _digits_of(bits)
+    digit = first + 8 * number
+    _add(digit, low)
+    _add(digit + 8, middle)
+    _add(digit + 16, high)
+
+
+@device_function
+def _two_sum(a: float, b: float) -> Any:
+    """The rounded sum and its error. `dadd_rn` is not fused with a product, whatever the kernel allows."""
+    total = dadd_rn(a, b)
+    part = dadd_rn(total, -a)
+    return total, dadd_rn(dadd_rn(a, -dadd_rn(total, -part)), dadd_rn(b, -part))
+
+
+@device_function
+def _insert(total: Any, value: float) -> Any:
+    """Add a float64 to the running sums, and what they cannot hold to the digits."""
+    first, a, b, c = total
+    if abs(value) < _MOST:
+        a, value = _two_sum(a, value)
+        if value != 0.0:
+            b, value = _two_sum(b, value)
+            if value != 0.0:
+                c, value = _two_sum(c, value)
+    if value != 0.0:
+        _add_exactly(first, value)
+    return first, a, b, c
+
 
 def _exact(kernel: Any, shape: Shape) -> Folding:
     width, threads = shape.x, shape.threads
@@ -194,27 +245,31 @@ def _exact(kernel: Any, shape: Shape) -> Folding:
         for i in range(thread, digits, threads):
             _write(first + 8 * i, 0)
         cuda.syncthreads()
-        return first + 8 * WORDS * (thread // WARP)
+        return first + 8 * WORDS * (thread // WARP), 0.0, 0.0, 0.0
 
     @device_function
-    def step(first: int, p: Any, args: Any) -> int:
-        """Add a float64 to the fixed-point number whose digits start at `first`: see `folding.digits_of`."""
-        value = types.float64(kernel(p, *args))
-        bits = _bits(value)
-        if (bits >> 52) & 0x7FF == 0x7FF:
-            _set_bits(first + 8 * SPECIAL, 1 if value != value else (2 if value > 0 else 4))
-            return first
-        number, low, middle, high = _digits_of(bits)
-        digit = first + 8 * number
-        _add(digit, low)
-        _add(digit + 8, middle)
-        _add(digit + 16, high)
-        return first
+    def step(total: Any, p: Any, args: Any) -> Any:
+        return _insert(total, types.float64(kernel(p, *args)))
 
     @device_function
-    def finish(words: Any, first: int) -> None:
-        cuda.syncthreads()
+    def finish(words: Any, total: Any) -> None:
         thread = cuda.threadIdx.y * width + cuda.threadIdx.x
+        lane = thread % WARP
+        lanes = min(WARP, threads - (thread - lane))
+        members, away = (1 << lanes) - 1, WARP // 2
+        while away > 0:
+            _, a, b, c = total
+            for _ in range(_SUMS):
+                other = cuda.shfl_down_sync(members, a, away)
+                total = _insert(total, other if lane + away < lanes else 0.0)
+                a, b, c = b, c, a
+            away //= 2
+        first, a, b, c = total
+        if lane == 0:
+            for _ in range(_SUMS):
+                _add_exactly(first, a)
+                a, b, c = b, c, a
+        cuda.syncthreads()
         first -= 8 * WORDS * (thread // WARP)
         for i in range(thread, WORDS, threads):
             digit = _read(first + 8 * i)

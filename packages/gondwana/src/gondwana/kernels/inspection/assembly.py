@@ -85,8 +85,8 @@ def sass_loop(text: str) -> tuple[Counter[str], int]:
     Args:
         text: machine code of a GPU, disassembled.
     """
-    found = [(_stored(body), body) for body in _innermost(text.splitlines(), _SASS_JUMP)]
-    stored, body = max(found, key=lambda one: one[0], default=(0, []))
+    loops = [(_stored(body), body) for body in _innermost(text.splitlines(), _SASS_JUMP)]
+    stored, body = max(loops, key=lambda one: one[0], default=(0, []))
     return Counter(found[1] for line in body if stored and (found := _SASS_INSTRUCTION.match(line))), stored
 
 

@@ -15,7 +15,7 @@ from gondwana.futures import DONE, Future
 from gondwana.gpu.device import Device
 from gondwana.memory.cuda_kind import EventFuture, allocate
 from gondwana.memory.ipc import OnDevice
-from gondwana.memory.pinned import SMALL, Ring, is_pinned, pin
+from gondwana.memory.pinned import SMALL, Ring, is_pinned, pin_if_worth
 from gondwana.transfer.box import StridedBox
 from gondwana.transfer.box_copy import SOURCE, TARGET, BoxCopy, ChunkCopy, copy_between
 from gondwana.transfer.devices.device_boxes import copy_box
@@ -79,12 +79,12 @@ def _transfer(one: CopyStream, source: StridedBox, target: StridedBox, there: On
 
 
 def _through_ring(one: CopyStream, box: StridedBox, plain: bool) -> bool:
-    """Whether the bytes of an end in host memory pass through the ring; registers memory that large copies use."""
+    """Whether the bytes of an end in host memory pass through the ring; registers what large copies use often."""
     mapping = None if box.pointer is None else box.pointer.segment.view(box.pointer.rank)
     if box.nbytes <= SMALL:
         return not plain or mapping is None or not is_pinned(mapping)
     if mapping is not None:
-        pin(mapping, one.device)
+        pin_if_worth(mapping, one.device, box.nbytes)
     return False
 
 
@@ -104,7 +104,7 @@ def _move(one: CopyStream, source: StridedBox, target: StridedBox, start: int, e
     if isinstance(copy, ChunkCopy):
         for a, b in copy.starts():
             one.device.driver.copy(b, a, copy.run, one.device.transfers)
-    elif one.by_engine(copy):
+    elif not (source.memory is target.memory is None and copy.suits_threads) and one.by_engine(copy):
         return
     elif source.memory is not None:
         one.scatter(copy)
