@@ -141,6 +141,14 @@ class Driver(ABC):
     def detach(self, address: int) -> None:
         """Undo `attach`."""
 
+    def address_for_mpi(self, address: int, nbytes: int) -> int:
+        """Return the address under which MPI gets device memory: the same, where it is that of a CUDA driver.
+
+        Raises:
+            CudaError: the bytes are not in one allocation, as far as the driver can tell.
+        """
+        return address
+
     @abstractmethod
     def new_stream(self, *, urgent: bool = False) -> int:
         """Return an independent stream; kernels on an urgent one are scheduled first."""

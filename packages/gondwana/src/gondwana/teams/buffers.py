@@ -9,11 +9,12 @@ finds such buffers and copies them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
 from gondwana.runtime import later, progress
+from gondwana.teams.device_memory import DeviceBytes
 from gondwana.teams.ops import IN_PLACE, InPlace
 
 Buffer: TypeAlias = Any
@@ -65,6 +66,8 @@ def as_buffer(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarra
 
 def as_message(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarray[Any, Any]:
     """Return the memory of ``buffer`` with a dtype that MPI can move: its own, or bytes. Local."""
+    if isinstance(buffer, DeviceBytes):
+        return cast("np.ndarray[Any, Any]", buffer)  # MPI takes them as they are
     if type(buffer) is np.ndarray and (buffer.flags.carray if writable else buffer.flags.c_contiguous):
         dtype = buffer.dtype
         if dtype.char in _MPI_DTYPES and dtype.isnative:
