@@ -2,8 +2,8 @@
 
 Elements are sent and combined in the order of their indices, the last one fastest, so that ranks need not agree on a
 memory order. A whole buffer in another order is replaced by memory in C's order: see `staged`. A buffer on a device is
-replaced by host memory, which is sent, received or combined, since MPI never gets device memory; a room above teams
-finds such buffers and copies them.
+replaced by host memory, which is sent, received or combined, whether or not MPI takes device memory, so that sums have
+the same bits; a room above teams finds such buffers and copies them.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def copy(
 
     The ends may be in any kind of memory of any ranks; this rank need not own either. Between two ends that loads and
     stores of this rank reach, the copy is complete at once. An end on another rank's device needs that rank's progress,
-    unless the driver lets this rank attach its memory; the other ends do not. A copy with an end on this rank's GPU
+    unless the driver lets this rank attach its memory, or MPI takes it; the other ends do not. A copy with an end on this rank's GPU
     starts after all kernels that this rank has launched before. Nothing else is ordered: not with other copies, not
     between the elements. Source and destination must not overlap.
 
