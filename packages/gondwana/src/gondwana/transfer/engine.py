@@ -302,10 +302,9 @@ def _behind_kernels(here: StridedBox, begin: Callable[[], _Futures]) -> _Futures
         return begin()
     one.after_kernels()
     kernels = EventFuture(one, None)
-    if not kernels.done():
-        return _after(kernels, begin)
-    kernels.result()
-    return begin()
+    if kernels.done() and kernels.exception() is None:
+        return begin()
+    return _after(kernels, begin)
 
 
 def _to_window(source: StridedBox, target: StridedBox) -> _Futures:

@@ -251,7 +251,9 @@ def check_exchanges():
             T.exchange(corners=True).wait()
             gw.synchronize()
         divided = RANKS > 2 or shape[0] > 1  # else one rank has all cells
-        assert bool(handed.buffers) == (AWARE and divided)  # and tables of the kernels that pack were copied to the device
+        assert bool(handed.buffers) == (
+            AWARE and divided
+        )  # and tables of the kernels that pack were copied to the device
         whole = whole_data(T, 1)
         fill(T, whole)
         with Handed() as handed:
