@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -266,10 +267,10 @@ def hop(source: StridedBox, target: StridedBox, order: Order = DEFAULT) -> _Futu
     if source.memory is not None and target.memory is not None:
         target.store(source.load())
         return DONE, DONE
-    if target.reach in _BY_MPI:
-        return _behind_kernels(source, lambda: _to_window(source, target))
-    if source.reach in _BY_MPI:
-        return _behind_kernels(target, lambda: _from_window(source, target))
+    move = _to_window if target.reach in _BY_MPI else _from_window if source.reach in _BY_MPI else None
+    if move is not None:
+        here = source if move is _to_window else target
+        return move(source, target) if here.memory is not None else _behind_kernels(here, partial(move, source, target))
     if isinstance(_device(source if source.memory is None else target), CudaKind):
         return cuda_copies.hop(source, target, order)
     done = _by_driver(source, target)
@@ -296,10 +297,9 @@ def _in_long_runs(box: StridedBox) -> bool:
 
 
 def _behind_kernels(here: StridedBox, begin: Callable[[], _Futures]) -> _Futures:
-    """Start what MPI does with an end: of device memory, when the kernels that this rank has launched are through."""
-    one = None if here.memory is not None else here.location.kind.device
-    if one is None:
-        return begin()
+    """Start what MPI does with an end on this rank's device when the kernels that were launched before are through."""
+    one = here.location.kind.device
+    assert one is not None
     one.after_kernels()
     kernels = EventFuture(one, None)
     if kernels.done() and kernels.exception() is None:
