@@ -98,6 +98,30 @@ def test_memory_of_a_gpu_is_compared_with_its_driver(tmp_path: Path) -> None:
         assert (row["driver_gb_per_s"] is None) == ("device" not in row["source"] + row["target"])
 
 
+@HAS_RANKS
+@pytest.mark.parallel
+@pytest.mark.parametrize("aware", ["0", "1"])
+def test_between_nodes_the_rivals_are_mpi_and_the_hosts(tmp_path: Path, aware: str) -> None:
+    options = "--ranks-per-node 1 --sizes 8,600000 --windows 1,3 --volume 600000 --repeat 1 --batch 0.0001"
+    variables = {"GONDWANA_CUDA": "emulated", "GONDWANA_MPI_CUDA": aware, "GONDWANA_RANKS_PER_NODE": "1"}
+    found = run(tmp_path / "kinds.json", options, **variables)
+    for row in found["panels"]["transfers"]:
+        assert row["verified"]
+        assert row["nodes"] == "simulated"
+        ends = row["source"] + row["target"]
+        remote = row["operation"] != "copy"
+        assert (row["host_ratio"] is not None) == (remote and "device" in ends)
+        assert (row["mpi_ratio"] is not None) == (remote and ("device" not in ends or aware == "1"))
+        if remote and "device" in ends:
+            assert row["path"] == "aware" if aware == "1" else row["path"] in ("staged", "message", "delegated")
+            assert (row["staged_ratio"] is not None) == (row["path"] != "staged")
+    for row in found["panels"]["memories"]:
+        assert row["verified"]
+        across = {row["source"][:5], row["target"][:5]} == {"local", "remot"}
+        mpi = across and ("device" not in row["source"] + row["target"] or aware == "1")
+        assert (row["mpi_gb_per_s"] is not None) == (row["mpi_latency_us"] is not None) == mpi
+
+
 def test_the_goal_is_for_large_copies_between_devices() -> None:
     here, there, host = Memory(0, "device"), Memory(1, "device"), Memory(1, "host")
     put = kinds.Pair("put", here, there)

@@ -18,7 +18,7 @@ from gondwana.errors import UsageError
 from gondwana.gpu.bindings import assemble
 from gondwana.gpu.interface import CudaError, DeviceFacts, Driver, EntryFacts, Grid
 from gondwana_emulator import boxes, modules
-from gondwana_emulator.memory import CAPACITY, Memory
+from gondwana_emulator.memory import CAPACITY, Memory, is_device
 from gondwana_emulator.modules import Entry, Module, program_in
 from gondwana_emulator.ptx.context import PROCESSORS
 from gondwana_emulator.ptx.program import Launch
@@ -64,6 +64,9 @@ class EmulatedDriver(Driver):
 
     It is as strict as a driver may be: work happens as late as it can, in any order that streams and events allow;
     every access of a kernel is checked; uninitialised memory holds garbage.
+
+    Attributes:
+        crossings: copies so far between memory of the host and of a device.
     """
 
     def __init__(self) -> None:
@@ -75,6 +78,7 @@ class EmulatedDriver(Driver):
         self._handles: dict[int, Any] = {}
         self._defaults = [Stream(device) for device in range(self.count())]
         self._next = itertools.count(0x1000)
+        self.crossings = 0
 
     # Devices
 
@@ -161,6 +165,7 @@ class EmulatedDriver(Driver):
     def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
         """Copy bytes between any two addresses, of the host or of devices; they are read on execution."""
         real = self._memory.real
+        self.crossings += is_device(target) != is_device(source)
         real(target, nbytes), real(source, nbytes)
         self._refuse_pageable(stream, (target, nbytes), (source, nbytes))
         self._put(stream, lambda: ctypes.memmove(real(target, nbytes), real(source, nbytes), nbytes))
@@ -174,6 +179,7 @@ class EmulatedDriver(Driver):
         if 0 in counts:
             return
         real = self._memory.real
+        self.crossings += is_device(target) != is_device(source)
         to, of = boxes.Box(counts, target_strides), boxes.Box(counts, source_strides)
         real(target, to.extent), real(source, of.extent)
         self._refuse_pageable(stream, (target, to.extent), (source, of.extent))
@@ -206,6 +212,15 @@ class EmulatedDriver(Driver):
     def atomics_between(self, device: int, other: int) -> bool:
         """Return whether kernels of a device perform atomic operations on memory of another, as those there do."""
         return True
+
+    @_alone
+    def address_for_mpi(self, address: int, nbytes: int) -> int:
+        """Return the real address of device memory: so an MPI that knows no GPU poses as one that does."""
+        return self._memory.real(address, nbytes)
+
+    def holds(self, real: int, nbytes: int) -> bool:
+        """Return whether bytes under real addresses lie in one allocation of this process."""
+        return self._memory.holds(real, nbytes)
 
     # Streams and events
 

@@ -124,7 +124,7 @@ class Memory:
 
     def real(self, address: int, nbytes: int) -> int:
         """Return the real address of bytes in this process, for copies: memory of the host needs no registration."""
-        if address < _DEVICE or nbytes == 0:
+        if not is_device(address) or nbytes == 0:
             return address
         place = bisect.bisect_right(self._starts, address) - 1
         found = self._ranges[self._starts[place]] if place >= 0 else None
@@ -137,7 +137,12 @@ class Memory:
         place = bisect.bisect_right(self._starts, address) - 1
         found = self._ranges[self._starts[place]] if place >= 0 else None
         inside = found is not None and address + nbytes <= found.start + found.nbytes
-        return address < _DEVICE and not inside
+        return not is_device(address) and not inside
+
+    def holds(self, real: int, nbytes: int) -> bool:
+        """Return whether bytes under real addresses lie in one allocation of this process."""
+        own = (found for found in self._ranges.values() if found.kind == "own")
+        return any(found.real <= real and real + nbytes <= found.real + found.nbytes for found in own)
 
     def rows(self, device: int) -> NDArray[np.int64]:
         """Return the ranges that a device accesses, sorted: start, bytes, offset of the real address. Never empty."""
@@ -183,6 +188,11 @@ class Memory:
         del self._ranges[old.start]
         self._starts.remove(old.start)
         self._rows.clear()
+
+
+def is_device(address: int) -> bool:
+    """Return whether an address belongs to a device."""
+    return address >= _DEVICE
 
 
 def _mapped(address: int, nbytes: int) -> bool:

@@ -24,6 +24,7 @@ ONE_DEVICE = pytest.mark.ranks(2, variables=emulated(), id="1device", timeout=TI
 ALONE = pytest.mark.ranks(1, variables=emulated(EMULATED_DEVICES=2), timeout=TIMEOUT)
 THREE = pytest.mark.ranks(3, variables=emulated(EMULATED_DEVICES=2), timeout=TIMEOUT)
 ONE_PER_NODE = pytest.mark.ranks(3, ranks_per_node=1, variables=emulated(FAKE_DEVICE_SEED=6), timeout=TIMEOUT)
+AWARE = pytest.mark.ranks(2, ranks_per_node=1, variables=emulated(MPI_CUDA=1), id="aware", timeout=TIMEOUT)
 TWO_PER_NODE = pytest.mark.ranks(4, ranks_per_node=2, variables=emulated(FAKE_DEVICE_SEED=7), timeout=TIMEOUT)
 
 
@@ -32,12 +33,22 @@ TWO_PER_NODE = pytest.mark.ranks(4, ranks_per_node=2, variables=emulated(FAKE_DE
 @pytest.mark.ranks(2, variables=emulated(EMULATED_DEVICES=2, FAKE_DEVICE_SEED=5), id="2devices", timeout=TIMEOUT)
 @ONE_PER_NODE
 @TWO_PER_NODE
+@AWARE
 @checks.checks("cuda_memory_checks")
 def test_cuda_memory(program: str, name: str) -> None:
     """First of all: it begins with what ranks do before they have opened a device.
 
     On two devices it has a job of its own: later, memory of the peer may be attached by way of the other device.
     """
+    checks.run(program, name)
+
+
+@AWARE
+@pytest.mark.ranks(3, ranks_per_node=1, variables=emulated(MPI_CUDA=1), id="aware", timeout=TIMEOUT)
+@ONE_PER_NODE
+@pytest.mark.ranks(2, ranks_per_node=1, variables=emulated(EMULATED_DEVICES=2), timeout=TIMEOUT)
+@checks.checks("memory_kinds_checks")
+def test_memory_kinds_between_nodes(program: str, name: str) -> None:
     checks.run(program, name)
 
 
@@ -62,6 +73,7 @@ def test_plans(program: str, name: str) -> None:
 @ALONE
 @ONE_DEVICE
 @ONE_PER_NODE
+@AWARE
 @pytest.mark.ranks(
     4, ranks_per_node=2, variables=emulated(FAKE_DEVICE_SEED=7, DEBUG_COPY=3), id="late", timeout=TIMEOUT
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import multiprocessing
 import os
@@ -505,3 +506,23 @@ def test_the_driver_is_chosen_by_the_environment() -> None:
     environment = {"GONDWANA_CUDA": "emulated", **os.environ}
     found = subprocess.run(command, capture_output=True, check=True, text=True, env=environment).stdout
     assert found == "<Device 0: emulated GPU> emulated\n"
+
+
+def test_mpi_gets_real_addresses_and_what_crosses_to_the_host_is_counted(gpu: Bench) -> None:
+    one, before = gpu.driver, gpu.driver.crossings
+    address = one.allocate(100)
+    real = one.address_for_mpi(address + 20, 80)
+    assert real == one.address_for_mpi(address, 100) + 20
+    assert one.holds(real, 80)
+    assert not one.holds(real, 81)
+    with pytest.raises(CudaError, match="outside of all memory"):
+        one.address_for_mpi(address + 20, 81)
+    host = np.full(100, 7, np.uint8)
+    one.copy(address, host.ctypes.data, 100, gpu.stream)
+    one.copy(address + 50, address, 50, gpu.stream)
+    one.copy_box(host.ctypes.data, address, (2, 3, 1), (10, 30), (10, 30), gpu.stream)
+    assert one.crossings == before + 2
+    one.finish(gpu.stream)
+    assert (np.ctypeslib.as_array((ctypes.c_uint8 * 80).from_address(real)) == 7).all()
+    one.free(address)
+    assert not one.holds(real, 80)

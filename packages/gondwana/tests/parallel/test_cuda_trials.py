@@ -79,12 +79,18 @@ def test_memory_that_mpi_does_not_take_is_found_out(tmp_path: Path) -> None:
     assert findings["GPU memory of another rank"]["found"] == "maps (CUDA IPC)"
     assert findings["pinned host memory"]["verdict"] == "OK"
     assert "MPI takes no GPU memory (it crashed" in findings["MPI and GPU memory"]["found"]
+    variables["GONDWANA_MPI_CUDA"] = "1"
+    outcome = jobs.run_command([sys.executable, *jobs.python_arguments(examine)], variables=variables, timeout=120)
+    [finding] = [found for found in json.loads(outcome.stdout) if found["subject"] == "MPI and GPU memory"]
+    assert finding["verdict"] == "FAIL"
+    assert "did not take it: it crashed" in finding["found"]
+    assert "set GONDWANA_MPI_CUDA=0" in finding["remedy"]
 
 
 def test_a_trial_says_what_arrives(variables: dict[str, str]) -> None:
     outcome = jobs.run_ranks(2, try_it, variables=variables)
     assert outcome.status == 0, str(outcome)
-    assert 'AWARE {"problem": ""}' in outcome.stdout
+    assert outcome.stdout.splitlines()[-2:] == ['AWARE {"claims": false}', 'AWARE {"problem": ""}']
     assert "2 ranks of" in outcome.stderr
     outcome = jobs.run_ranks(2, try_what_damages, variables=variables)
     assert outcome.status == 0, str(outcome)

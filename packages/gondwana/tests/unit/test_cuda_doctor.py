@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ def findings(monkeypatch: pytest.MonkeyPatch, trial: Any = "", job: Any = "") ->
         end = trial if "gondwana.cli.doctor.gpu_trial" in argv else job
         if isinstance(end, BaseException):
             raise end
-        text, status = ("", end) if isinstance(end, int) else (end, 0)
+        text, status = ("", end) if isinstance(end, int) else end if isinstance(end, tuple) else (end, 0)
         return subprocess.CompletedProcess(argv, status, text, "")
 
     monkeypatch.setattr(gpus, "driver", lambda: RecordingDriver(2))
@@ -47,7 +48,7 @@ def test_all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["GPUs of ranks"].found.startswith("rank 0: GPU 0, rank 1: GPU 1, rank 2: GPU 0 and so on")
     assert found["GPU memory of another rank"].found == "maps (CUDA IPC)"
     assert found["pinned host memory"].found == "shared memory can be registered"
-    assert found["MPI and GPU memory"].found.startswith("MPI takes GPU memory")
+    assert found["MPI and GPU memory"].found.startswith("MPI takes GPU memory in a trial on one node, but does not say")
 
 
 def test_gpus_that_are_hidden_are_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -65,7 +66,31 @@ def test_what_does_not_work_is_a_warning_with_advice(monkeypatch: pytest.MonkeyP
         assert (found[subject].verdict, found[subject].found) == (Verdict.WARN, text)
         assert found[subject].remedy
     assert found["MPI and GPU memory"].verdict is Verdict.OK  # the way around it costs time only
-    assert "(8 bytes damaged): copies between nodes go through host memory" in found["MPI and GPU memory"].found
+    assert "(8 bytes damaged): copies between nodes go through pinned" in found["MPI and GPU memory"].found
+
+
+@pytest.mark.parametrize(
+    ("claims", "forced", "problem", "verdict", "words"),
+    [
+        (True, "", "", Verdict.OK, "is given it by copies between nodes (MPI says so)"),
+        (True, "0", "", Verdict.OK, "but GONDWANA_MPI_CUDA=0: copies between nodes go through pinned host memory"),
+        (False, "1", "", Verdict.OK, "is given it by copies between nodes (GONDWANA_MPI_CUDA=1)"),
+        (True, "", "8 bytes damaged", Verdict.FAIL, "did not take it: 8 bytes damaged"),
+        (True, "", None, Verdict.FAIL, "did not take it: it crashed: Segmentation fault"),
+        (None, "", "8 bytes damaged", Verdict.OK, "an MPI that is built for CUDA does without"),
+    ],
+)
+def test_what_mpi_says_and_what_it_does(
+    monkeypatch: pytest.MonkeyPatch, claims: object, forced: str, problem: str | None, verdict: Verdict, words: str
+) -> None:
+    monkeypatch.setenv("GONDWANA_MPI_CUDA", forced)
+    lines = [{"claims": claims}] + ([] if problem is None else [{"problem": problem}])
+    text = "".join(f"AWARE {json.dumps(line)}\n" for line in lines)
+    found = findings(monkeypatch, 'GPU {"register": "", "attach": ""}', (text, 0 if lines[1:] else 139))
+    finding = found["MPI and GPU memory"]
+    assert finding.verdict is verdict
+    assert words in finding.found
+    assert ("GONDWANA_MPI_CUDA=0" in finding.remedy) == (verdict is Verdict.FAIL)
 
 
 def test_crashes_and_hangs_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:

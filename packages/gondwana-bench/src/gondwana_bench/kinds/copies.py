@@ -1,4 +1,4 @@
-"""The speed and path of copies between memories of the host and of devices, of this rank and of another of the node.
+"""The speed and path of copies between memories of the host and of devices, of this rank and of another one.
 
 The procedure is that of the GPU benchmark of UPC++ (cuda_microbenchmark): one copy at a time, and windows of copies
 that are started together and waited for together, all with one source and one destination.
@@ -34,9 +34,10 @@ KINDS = ("cuda", "fake_device")
 STAGED = "staged"
 
 COLUMNS = columns(
-    "operation source target nbytes window path microseconds gb_per_s staged_ratio driver_ratio goal met "
-    "verified",
-    staged_ratio="staged/ours (95 %)", driver_ratio="driver/ours (95 %)",
+    "operation source target nbytes window nodes path microseconds gb_per_s staged_ratio driver_ratio mpi_ratio "
+    "host_ratio goal met verified",
+    staged_ratio="staged/ours (95 %)", driver_ratio="driver/ours (95 %)", mpi_ratio="MPI/ours (95 %)",
+    host_ratio="host/ours (95 %)",
 )  # fmt: skip
 
 LARGE = 2**20
@@ -109,24 +110,25 @@ def measure(
     """Measure copies that rank 0 starts, one row each as soon as it is done. Collective over team.
 
     In turns with each: the same copies staged through host memory, where they take another path and an end is on
-    another rank; and the same bytes moved between memories of rank 0 by the driver alone, where an end is on a device.
+    another rank; the same bytes moved between memories of rank 0 by the driver alone, where an end is on a device; and
+    between nodes the same by MPI's put or get, where MPI takes the memory, and by us between memories of the hosts.
 
     Args:
-        team: two ranks of one node.
+        team: two ranks.
         kind: kind of the device's memory.
         sizes: bytes of a copy.
         windows: copies that are under way together; 1 gives the latency.
         timing: options of `measure.interleave`.
 
     Returns:
-        The same rows on every rank: time of a copy, GB/s (10^9), the path, the speed relative to both rivals, and
-        whether the bytes were right.
+        The same rows on every rank: time of a copy, GB/s (10^9), the nodes, the path, the speed relative to the rivals,
+        and whether the bytes were right.
 
     Raises:
-        UsageError: the team is not two ranks of one node.
+        UsageError: the team is not two ranks.
     """
-    if team.size != 2 or team.node.size != 2:
-        raise UsageError(f"{team.size} ranks on {team.node_count} nodes: this measures two ranks of one node")
+    if team.size != 2:
+        raise UsageError(f"{team.size} ranks: this measures copies of two")
     memories = Memories(team, kind, max(sizes))
     for pair, nbytes, window in itertools.product(pairs(), sizes, windows):
         yield _row(memories, pair, nbytes, window, timing)
@@ -141,9 +143,12 @@ def _row(memories: Memories, pair: Pair, nbytes: int, window: int, timing: Mappi
     if pair.is_remote and DEVICE in (source.kind, target.kind) and path != STAGED:
         variants[STAGED] = memories.copies(source, target, nbytes, window, STAGED)
         verified = memories.check(source, target, nbytes, variants[STAGED])[0] and verified
-    driver = memories.driver_copies(source, target, nbytes, window)
-    if driver is not None:
-        variants["driver"] = driver
+    rivals = {"driver": memories.driver_copies, "mpi": memories.mpi_copies}
+    found = {name: rival(source, target, nbytes, window) for name, rival in rivals.items()}
+    variants |= {name: rival for name, rival in found.items() if rival is not None}
+    if pair.is_remote and memories.nodes != "one" and DEVICE in (source.kind, target.kind):
+        ends = (Memory(end.rank, HOST) for end in (source, target))
+        variants["host"] = memories.copies(*ends, nbytes, window)
     samples = interleave(variants, team=memories.team, **timing)
     seconds = {name: [s / window for s in values] for name, values in samples.items()}
     mine = summarize(seconds["ours"])
@@ -155,11 +160,14 @@ def _row(memories: Memories, pair: Pair, nbytes: int, window: int, timing: Mappi
         "target": str(target),
         "nbytes": nbytes,
         "window": window,
+        "nodes": memories.nodes,
         "path": path,
         "microseconds": mine.median * 1e6,
         "gb_per_s": nbytes * 1e-9 / mine.median,
         **relative(seconds.get(STAGED), seconds["ours"], "staged_ratio"),
         **beside_driver,
+        **relative(seconds.get("mpi"), seconds["ours"], "mpi_ratio"),
+        **relative(seconds.get("host"), seconds["ours"], "host_ratio"),
         "goal": goal,
         "met": met,
         "verified": verified,

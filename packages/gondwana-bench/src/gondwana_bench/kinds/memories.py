@@ -1,15 +1,20 @@
-"""The memories that `gondwana bench kinds` copies between: of the host and of a device, of this rank and of another."""
+"""The memories that `gondwana bench kinds` copies between: of the host and of a device, of this rank and of another.
+
+Between nodes MPI's own one-sided operations are a rival, on the same memory.
+"""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import gondwana as gw
 from gondwana import Device, Team
 from gondwana.memory.cuda_kind import CudaKind
+from gondwana.results import environment
+from gondwana.teams import mpi
 from gondwana.transfer import paths
 from gondwana_bench.measure import Variant, timed
 from gondwana_bench.rma.candidates import absent, pattern
@@ -36,9 +41,12 @@ class Memories:
     """Two buffers in each memory of ranks 0 and 1, a source and a target. Collective over team to create.
 
     Args:
-        team: at least two ranks of one node.
+        team: two ranks.
         kind: kind of the device's memory.
         nbytes: bytes of a buffer.
+
+    Attributes:
+        nodes: where the two ranks are: on "one" node, on "two", or on two that are "simulated" on one.
     """
 
     def __init__(self, team: Team, kind: gw.MemoryKind, nbytes: int) -> None:
@@ -46,6 +54,15 @@ class Memories:
         self.device = self.device_of(kind)
         self._nbytes = nbytes
         self._segments = {HOST: gw.Segment(team, 2 * nbytes), DEVICE: gw.Segment(team, 2 * nbytes, kind)}
+        self.nodes = "one"
+        self._windows: dict[str, Any] = {}
+        self._bytes = {HOST: self._segments[HOST].view(team.rank), DEVICE: self._segments[DEVICE].device_bytes}
+        if team.node_count > 1:
+            self.nodes = "simulated" if environment()["placement"]["simulated"] else "two"
+            for name, memory in self._bytes.items():
+                if None not in team.allgather(None if memory is None else 0):
+                    self._windows[name] = mpi.module().Win.Create(memory, 1, comm=team.comm)
+                    self._windows[name].Lock_all()
 
     @staticmethod
     def device_of(kind: gw.MemoryKind) -> Device | None:
@@ -62,7 +79,7 @@ class Memories:
             target: memory of the target.
             nbytes: bytes of a copy.
             window: copies that are under way together.
-            path: forces one; None: the one that is chosen.
+            path: forces one, on both ranks; None: the one that is chosen.
         """
         first, second = self._source(source), self._target(target)
 
@@ -73,7 +90,7 @@ class Memories:
             for future in [gw.copy(first, second, nbytes) for _ in range(window)]:
                 future.wait()
 
-        return _forced(path, timed(one if window == 1 else many)) if self.team.rank == 0 else absent
+        return _forced(path, timed(one if window == 1 else many) if self.team.rank == 0 else absent)
 
     def driver_copies(self, source: Memory, target: Memory, nbytes: int, window: int) -> Variant | None:
         """Do the same between memories of rank 0 by the driver alone, as a bound. Local.
@@ -90,6 +107,25 @@ class Memories:
             for _ in range(window):
                 here.driver.copy(second, first, nbytes, stream)
             here.driver.finish(stream)
+
+        return timed(copy) if self.team.rank == 0 else absent
+
+    def mpi_copies(self, source: Memory, target: Memory, nbytes: int, window: int) -> Variant | None:
+        """Do the same by MPI's put and flush, or get and flush, from between nodes. Local.
+
+        None within a node or a rank, and if MPI does not take the memory.
+        """
+        there, here = (target, source) if target.remote else (source, target)
+        if not (there.kind in self._windows and here.kind in self._windows) or here.remote or not there.remote:
+            return None
+        exposed, first = self._windows[there.kind], 0 if here is source else self._nbytes
+        memory: Any = self._bytes[here.kind]
+        start, at = (exposed.Put, self._nbytes) if there is target else (exposed.Get, 0)
+
+        def copy() -> None:
+            for _ in range(window):
+                start(memory[first : first + nbytes], 1, at)
+            exposed.Flush(1)
 
         return timed(copy) if self.team.rank == 0 else absent
 
@@ -111,6 +147,9 @@ class Memories:
     def close(self) -> None:
         """Free the memory. Collective over team."""
         self.team.barrier()
+        for window in self._windows.values():
+            window.Unlock_all()
+            window.Free()
         for segment in self._segments.values():
             segment.close()
 

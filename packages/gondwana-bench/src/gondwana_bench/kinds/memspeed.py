@@ -24,8 +24,10 @@ MEMORIES = tuple(Memory(rank, kind) for rank in (0, 1) for kind in (HOST, DEVICE
 PAIRS = len(MEMORIES) ** 2
 
 COLUMNS = columns(
-    "source target nbytes path latency_us gb_per_s whole_gb_per_s driver_gb_per_s verified",
-    latency_us="latency, us", whole_gb_per_s="with start", driver_gb_per_s="driver",
+    "source target nbytes nodes path latency_us mpi_latency_us gb_per_s whole_gb_per_s driver_gb_per_s mpi_gb_per_s "
+    "verified",
+    latency_us="latency, us", mpi_latency_us="MPI's", whole_gb_per_s="with start", driver_gb_per_s="driver",
+    mpi_gb_per_s="MPI",
 )  # fmt: skip
 
 
@@ -33,14 +35,15 @@ def measure(team: Team, kind: gw.MemoryKind, nbytes: int = VOLUME, **timing: Any
     """Measure every ordered pair of memories, in copies that rank 0 starts. Collective over team.
 
     Args:
-        team: two ranks of one node.
+        team: two ranks.
         kind: kind of the device's memory.
         nbytes: bytes of the large copy.
         timing: options of `measure.interleave`.
 
     Returns:
         The same rows on every rank: latency; bandwidth, without and with the start of the copy; bandwidth of the
-        driver alone between memories of rank 0, and whether the bytes were right.
+        driver alone between memories of rank 0; between nodes latency, and bandwidth with the start, of MPI's put or
+        get where it takes the memory; and whether the bytes were right.
     """
     memories = Memories(team, kind, nbytes)
     for source, target in itertools.product(MEMORIES, repeat=2):
@@ -52,20 +55,28 @@ def _row(memories: Memories, source: Memory, target: Memory, nbytes: int, timing
     whole = memories.copies(source, target, nbytes, 1)
     verified, path = memories.check(source, target, nbytes, whole)
     variants: dict[str, Variant] = {"whole": whole, "element": memories.copies(source, target, ELEMENT, 1)}
-    driver = memories.driver_copies(source, target, nbytes, 1)
-    if driver is not None:
-        variants["driver"] = driver
+    rivals = {
+        "driver": memories.driver_copies(source, target, nbytes, 1),
+        "mpi": memories.mpi_copies(source, target, nbytes, 1),
+        "mpi_element": memories.mpi_copies(source, target, ELEMENT, 1),
+    }
+    variants |= {name: rival for name, rival in rivals.items() if rival is not None}
     samples = interleave(variants, team=memories.team, **timing)
     found = {name: summarize(values) for name, values in samples.items()}
     return {
         "source": str(source),
         "target": str(target),
         "nbytes": nbytes,
+        "nodes": memories.nodes,
         "path": path,
         "latency_us": found["element"].median * 1e6,
+        "mpi_latency_us": found["mpi_element"].median * 1e6 if "mpi" in found else None,
         "gb_per_s": bandwidth(nbytes, found["whole"], found["element"]),
         "whole_gb_per_s": nbytes * 1e-9 / found["whole"].median,
-        "driver_gb_per_s": nbytes * 1e-9 / found["driver"].median if "driver" in found else None,
+        **{
+            f"{name}_gb_per_s": nbytes * 1e-9 / found[name].median if name in found else None
+            for name in ("driver", "mpi")
+        },
         "verified": verified,
         "seconds": {name: asdict(summary) for name, summary in found.items()},
     }

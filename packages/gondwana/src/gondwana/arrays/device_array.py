@@ -238,6 +238,7 @@ class Borrowed(Segment):
         self._window = None
         self.elements, self._reaches = {}, {}
         self.devices = {world.rank: OnDevice(self._own_kind.device, address, owner=owner)}
+        self.device_bytes = self._own_kind.for_mpi(address, nbytes, owner)
         self._published = {}
         self._on_devices = {}
 

@@ -141,6 +141,14 @@ class Driver(ABC):
     def detach(self, address: int) -> None:
         """Undo `attach`."""
 
+    def address_for_mpi(self, address: int, nbytes: int) -> int:
+        """Return the address under which MPI gets device memory: the same, where it is that of a CUDA driver.
+
+        Raises:
+            CudaError: the bytes are not in one allocation, as far as the driver can tell.
+        """
+        return address
+
     @abstractmethod
     def atomics_between(self, device: int, other: int) -> bool:
         """Return whether kernels of a device perform atomic operations on memory of another, as those there do."""

@@ -21,7 +21,8 @@ from gondwana.memory.ipc import Offer, OnDevice, Shared
 from gondwana.memory.kinds import Bytes, DeviceKind
 from gondwana.memory.reclaim import later, reclaim
 from gondwana.runtime import interruptions, progress
-from gondwana.teams import world
+from gondwana.teams import device_memory, world
+from gondwana.teams.device_memory import DeviceBytes
 
 _claiming = threading.Lock()
 
@@ -121,6 +122,12 @@ class CudaKind(DeviceKind):
     def here(self, address: int) -> OnDevice:
         """Return the memory that `allocate` returned, as the device accesses it. Local."""
         return OnDevice(self.device, address)
+
+    def for_mpi(self, address: int, nbytes: int, owner: object = None) -> DeviceBytes | None:
+        """Return memory of the device, which `owner` keeps, as MPI gets it; None if it does not. Local."""
+        if not device_memory.is_taken():
+            return None
+        return DeviceBytes(self.device.driver.address_for_mpi(address, nbytes), nbytes, owner)
 
     def share(self, address: int) -> Shared | None:
         """Return a description by which other ranks of this node attach the memory, or None. Local."""

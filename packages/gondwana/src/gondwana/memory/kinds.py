@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gondwana.gpu.device import Device
     from gondwana.memory.ipc import Attached, OnDevice
     from gondwana.teams.buffers import Buffer
+    from gondwana.teams.device_memory import DeviceBytes
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -74,6 +75,10 @@ class DeviceKind(MemoryKind):
 
     def share(self, address: int) -> Shareable | None:
         """Return a description by which ranks of this node attach memory of `allocate`, or None. Local."""
+        return None
+
+    def for_mpi(self, address: int, nbytes: int, owner: object = None) -> DeviceBytes | None:
+        """Return memory of this rank's device, which `owner` keeps, as MPI gets it; None if it does not. Local."""
         return None
 
     @abstractmethod

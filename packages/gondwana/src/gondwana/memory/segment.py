@@ -3,7 +3,7 @@
 Host memory of a rank that shares its node is an anonymous file in memory (Linux `memfd`): it has no name in any folder,
 so a job that is killed leaves nothing behind. A rank publishes the file once; a peer maps it at first access. Between
 nodes, an MPI window covers the same memory. Device memory is published too if its driver lets others of the node attach
-it; else only its owner can access it.
+it, and covered by the window if MPI takes it; else only its owner can access it.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from gondwana.teams.windows import Window
 
 if TYPE_CHECKING:
     from gondwana.memory.ipc import Attached, OnDevice
+    from gondwana.teams.device_memory import DeviceBytes
 
 _PAGE = 4096
 _STAGGER = 17 * 64
@@ -49,9 +50,9 @@ _starts = itertools.cycle(range(0, _STAGGER * _PAGE // math.gcd(_STAGGER, _PAGE)
 _numbers = itertools.count(1)
 _open: weakref.WeakValueDictionary[int, Segment] = weakref.WeakValueDictionary()
 
-MEMORY, WINDOW, DEVICE, AWAY = "memory", "window", "device", "away"
-"""How this rank reaches a rank's part: by loads and stores, through an MPI window, by the driver of its device, or only
-by asking the owner."""
+MEMORY, WINDOW, DEVICE, EXPOSED, AWAY = "memory", "window", "device", "exposed", "away"
+"""How this rank reaches a rank's part: by loads and stores, through an MPI window over host memory, by the driver of
+its device, through an MPI window over the memory of a device, or only by asking the owner."""
 
 TABLE_HEAD = 4
 """Words of a segment's table before those of ranks: number of ranks, handle of the MPI window or 0, this rank, address
@@ -66,6 +67,7 @@ class _Part(NamedTuple):
     nbytes: int
     address: int
     given: bool
+    exposed: bool
 
 
 class _Published(NamedTuple):
@@ -128,6 +130,7 @@ class Segment:
         elements: Results of `elements_of` so far, by rank and dtype.
         readonly: Whether writing is forbidden, as in some memory borrowed from other libraries.
         devices: Results of `on_device` so far, by rank.
+        device_bytes: Device memory of this rank as MPI gets it; None if it has none, or MPI does not take it.
         closed: Whether this rank has closed it.
 
     Example:
@@ -157,8 +160,9 @@ class Segment:
         self.elements: dict[tuple[int, np.dtype[Any]], Elements] = {}
         self._reaches: dict[int, str] = {}
         self._small = bytearray()  # a byte for each possible huge page of this rank's part: 1 until it is tried
-        self._release: weakref.finalize[..., Segment] | None = None
+        self._release: weakref.finalize[..., Any] | None = None
         self.devices: dict[int, OnDevice | None] = {}
+        self.device_bytes: DeviceBytes | None = None
         own: _Published | _OnDevice | None = None
         problem: Exception | None = None
         try:
@@ -173,7 +177,8 @@ class Segment:
         problem = _too_large(sizes) or problem
         proposal = next(_numbers) | team.world_ranks[team.rank] << 32
         address = 0 if problem is not None or isinstance(kind, DeviceKind) else self.address
-        part = None if problem is not None else _Part(proposal, kind, self.nbytes, address, memory is not None)
+        exposed = self.device_bytes is not None
+        part = None if problem is not None else _Part(proposal, kind, self.nbytes, address, memory is not None, exposed)
         parts = team.allgather(part)
         self._window: Window | None = None
         if None not in parts:
@@ -186,7 +191,7 @@ class Segment:
         team.agree(problem)  # now that all have opened it: ranks that go on may send pointers, which others here serve
         unmapped = team.node_count > 1 or (team.size > 1 and any(part.given for part in self._parts))
         if window and unmapped:
-            self._window = Window(team, self._maps[team.rank])
+            self._window = Window(team, self._maps[team.rank] if self.device_bytes is None else self.device_bytes)
 
     @property
     def window(self) -> Window | None:
@@ -199,6 +204,11 @@ class Segment:
         if isinstance(self.kind, DeviceKind):
             self.address = self.kind.allocate(self.nbytes)
             self._release = weakref.finalize(self, self.kind.free, self.address)
+            self.device_bytes = self.kind.for_mpi(self.address, self.nbytes)
+            if self.device_bytes is not None:  # which MPI may use longer than this segment
+                self._release.detach()
+                self._release = weakref.finalize(self.device_bytes, self.kind.free, self.address)
+                self._release.atexit = False  # MPI's windows are still there
             self._maps[self.team.rank] = np.empty(0, np.uint8)
             shared = self.kind.share(self.address) if self.nbytes and self.team.node.size > 1 else None
             return _OnDevice(self.team.rank, shared)
@@ -331,7 +341,10 @@ class Segment:
         found = self._reaches.get(rank)
         if found is None:
             if isinstance(self.kind_of(rank), DeviceKind):
-                found = DEVICE if rank == self.team.rank or self.on_device(rank) is not None else AWAY
+                if rank == self.team.rank or self.on_device(rank) is not None:
+                    found = DEVICE
+                else:
+                    found = EXPOSED if self._parts[rank].exposed and self.window is not None else AWAY
             elif rank in self._published:
                 found = MEMORY
             else:
@@ -419,8 +432,8 @@ class Segment:
         """Release the memory. Local; existing views stay valid, but peers can no longer map the memory.
 
         MPI's window between nodes, or over memory that a rank has given, is freed when all ranks have closed the
-        segment and make another one; until then it keeps that memory. Device memory that peers have attached stays
-        valid for them until they close the segment, too.
+        segment and make another one; until then it keeps that memory, that of a device as well if MPI takes it. Device
+        memory that peers have attached stays valid for them until they close the segment, too.
         """
         self.closed = True
         self._maps.clear()
@@ -434,8 +447,9 @@ class Segment:
             self.__dict__.pop(name, None)
         if self._window is not None:
             self._window.release()
-        if self._release is not None:
+        if self._release is not None and self.device_bytes is None:
             self._release()
+        self.device_bytes = None
 
     def __repr__(self) -> str:
         return f"Segment({self.nbytes} bytes of {self.kind.name}, {self.team.name})"

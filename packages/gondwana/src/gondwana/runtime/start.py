@@ -27,6 +27,7 @@ OF_THE_WORLD = (
 OF_SETTINGS = {
     "GONDWANA_COPY_PATH": "gondwana.transfer.paths:force_from_environment",
     "GONDWANA_DEBUG_COPY": "gondwana.transfer.engine:delay_from_environment",
+    "GONDWANA_MPI_CUDA": "gondwana.teams.device_memory:check_environment",
 }
 """Functions that each rank calls with the world before these if a variable of the environment is set. Local."""
 

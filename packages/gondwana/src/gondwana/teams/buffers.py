@@ -2,18 +2,19 @@
 
 Elements are sent and combined in the order of their indices, the last one fastest, so that ranks need not agree on a
 memory order. A whole buffer in another order is replaced by memory in C's order: see `staged`. A buffer on a device is
-replaced by host memory, which is sent, received or combined, since MPI never gets device memory; a room above teams
-finds such buffers and copies them.
+replaced by host memory, which is sent, received or combined, whether or not MPI takes device memory, so that sums have
+the same bits; a room above teams finds such buffers and copies them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
 from gondwana.runtime import later, progress
+from gondwana.teams.device_memory import DeviceBytes
 from gondwana.teams.ops import IN_PLACE, InPlace
 
 Buffer: TypeAlias = Any
@@ -65,6 +66,8 @@ def as_buffer(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarra
 
 def as_message(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarray[Any, Any]:
     """Return the memory of ``buffer`` with a dtype that MPI can move: its own, or bytes. Local."""
+    if isinstance(buffer, DeviceBytes):
+        return cast("np.ndarray[Any, Any]", buffer)  # MPI takes them as they are
     if type(buffer) is np.ndarray and (buffer.flags.carray if writable else buffer.flags.c_contiguous):
         dtype = buffer.dtype
         if dtype.char in _MPI_DTYPES and dtype.isnative:

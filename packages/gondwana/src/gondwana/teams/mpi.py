@@ -305,10 +305,10 @@ def largest_tag() -> int:
     return int(module().COMM_WORLD.Get_attr(module().TAG_UB))
 
 
-def create_window(comm: Communicator, memory: np.ndarray[Any, Any]) -> Any:
+def create_window(comm: Communicator, memory: Any) -> Any:
     """Return an MPI window over every rank's ``memory``, in a permanent passive-target epoch. Collective over comm."""
     mpi = module()
-    window = mpi.Win.Create(memory if memory.size else None, 1, mpi.INFO_NULL, comm)
+    window = mpi.Win.Create(memory if memory.nbytes else None, 1, mpi.INFO_NULL, comm)
     window.Lock_all(mpi.MODE_NOCHECK)
     return window
 

@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from gondwana.errors import GondwanaError, LaunchError, UsageError
 from gondwana.runtime import exits, progress
-from gondwana.teams import addresses, mpi
+from gondwana.teams import addresses, device_memory, mpi
+from gondwana.teams.device_memory import DeviceBytes
 from gondwana.teams.ops import Op
 from gondwana.teams.team import Team
 
@@ -76,7 +77,7 @@ class Get:
 
     __slots__ = ("_epoch", "_requests", "_target")
 
-    def __init__(self, requests: list[Any], target: Bytes, epoch: Epoch) -> None:
+    def __init__(self, requests: list[Any], target: Bytes | DeviceBytes, epoch: Epoch) -> None:
         self._requests = requests
         self._target = target  # kept alive until the data are there
         self._epoch = epoch
@@ -104,7 +105,7 @@ class _Exposure:
 
     __slots__ = ("epochs", "memory", "win")
 
-    def __init__(self, win: Any, memory: Bytes) -> None:
+    def __init__(self, win: Any, memory: Bytes | DeviceBytes) -> None:
         self.win = win
         self.memory = memory
         self.epochs: dict[int, Epoch] = {}
@@ -169,8 +170,8 @@ class Window:
 
     Args:
         team: the ranks that create the window together; it works through MPI.
-        memory: this rank's memory, contiguous; may be empty, and differ in size from rank to rank. It lives until MPI
-            frees the window.
+        memory: this rank's memory, contiguous; may be empty, and differ in size from rank to rank; of a device only if
+            MPI takes it (`device_memory.is_taken`). It lives until MPI frees the window.
 
     Raises:
         UsageError: the team works without MPI, or ``memory`` is not made of contiguous bytes.
@@ -184,10 +185,12 @@ class Window:
         >>> epoch.wait()                                            # doctest: +SKIP
     """
 
-    def __init__(self, team: Team, memory: Bytes) -> None:
+    def __init__(self, team: Team, memory: Bytes | DeviceBytes) -> None:
         if mpi.is_serial(team.comm):
             raise UsageError(f"a window over {team!r}: it has one rank and works without MPI; use the memory itself")
-        if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
+        if isinstance(memory, np.ndarray) and not (
+            memory.dtype == np.uint8 and memory.ndim == 1 and memory.flags.c_contiguous
+        ):
             raise UsageError(
                 f"a window over {memory.dtype} of shape {memory.shape}, strides {memory.strides}: give contiguous "
                 "bytes, such as array.reshape(-1).view(numpy.uint8)"
@@ -195,7 +198,7 @@ class Window:
         exits.when_all_leave(_free_all)
         _serve_others()
         windows = mpi.attachment(team.comm, _Windows)
-        shared = team.allgather((memory.size, list(windows.released)))
+        shared = team.allgather((memory.nbytes, list(windows.released)))
         windows.free(team, [released for _, released in shared])
         self.team = team
         self.sizes = tuple(size for size, _ in shared)
@@ -218,13 +221,14 @@ class Window:
 
     # -- moving bytes --------------------------------------------------------------------------------------------
 
-    def put(self, rank: int, offset: int, source: Bytes) -> Epoch:
+    def put(self, rank: int, offset: int, source: Bytes | DeviceBytes) -> Epoch:
         """Start to write ``source`` into the memory of ``rank``. Non-blocking, unless the backlog is full.
 
         Args:
             rank: the target, in the team.
             offset: bytes from the start of its memory.
-            source: contiguous bytes; leave them unchanged until the epoch is done or ``flush_local`` has returned.
+            source: contiguous bytes, of a device only if MPI takes them and nothing that writes them is under way;
+                leave them unchanged until the epoch is done or ``flush_local`` has returned.
 
         Returns:
             The epoch; when it is done, the data are at the target.
@@ -240,13 +244,13 @@ class Window:
                 self._win.Put(piece, rank, offset + start)
         return self._enlist(rank, source)
 
-    def get(self, rank: int, offset: int, target: Bytes) -> Get:
+    def get(self, rank: int, offset: int, target: Bytes | DeviceBytes) -> Get:
         """Start to read memory of ``rank`` into ``target``. Non-blocking, unless the backlog is full.
 
         Args:
             rank: the rank whose memory is read, in the team.
             offset: bytes from the start of its memory.
-            target: contiguous writable bytes; leave them alone until the get is done.
+            target: contiguous writable bytes, of a device as for `put`; leave them alone until the get is done.
 
         Raises:
             UsageError: the bytes do not lie in the memory of ``rank``.
@@ -333,7 +337,7 @@ class Window:
         """Wait until the sources of this rank's puts to ``rank`` may be changed. Blocking."""
         self._win.Flush_local(rank)
 
-    def _enlist(self, rank: int, *buffers: npt.NDArray[Any]) -> Epoch:
+    def _enlist(self, rank: int, *buffers: npt.NDArray[Any] | DeviceBytes) -> Epoch:
         """Add an operation that has started to the open epoch; its buffers live until the epoch is flushed.
 
         The operation starts first, so that a flush by another thread in between leaves it in an open epoch and never
@@ -363,11 +367,16 @@ def _serve_others() -> None:
     progress.register(mpi.drive, under_way=lambda: True)
 
 
-def _create(team: Team, memory: Bytes) -> Any:
+def _create(team: Team, memory: Bytes | DeviceBytes) -> Any:
     try:
         win = mpi.create_window(team.comm, memory)
     except RuntimeError as error:  # the base class of mpi4py's exceptions
         reason = str(error).strip().splitlines()[-1]
+        if isinstance(memory, DeviceBytes):
+            raise LaunchError(
+                f"MPI makes no window over {memory.nbytes} bytes of GPU memory ({reason}): set "
+                f"{device_memory.VARIABLE}=0 to have copies between nodes go through host memory"
+            ) from error
         if not _unfreed:
             raise LaunchError(
                 f"this MPI has no one-sided communication between the hosts of the job ({reason}): Open MPI 4 refuses "
@@ -386,7 +395,7 @@ def _create(team: Team, memory: Bytes) -> Any:
     return win
 
 
-def _pieces(buffer: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+def _pieces(buffer: Any) -> Iterator[tuple[int, Any]]:
     """Yield the pieces of a buffer that one MPI operation can move, with the index of their first elements."""
     step = PIECE // buffer.itemsize
     for start in range(0, buffer.size, step):

@@ -13,7 +13,13 @@ import numpy.typing as npt
 from gondwana.compiler.types.records import spelled
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.memory.segment import AWAY as AWAY, DEVICE as DEVICE, MEMORY as MEMORY, WINDOW as WINDOW
+from gondwana.memory.segment import (
+    AWAY as AWAY,
+    DEVICE as DEVICE,
+    EXPOSED as EXPOSED,
+    MEMORY as MEMORY,
+    WINDOW as WINDOW,
+)
 from gondwana.transfer.host_copies import copy_memory
 from gondwana.transfer.paths import STAGED, state
 
@@ -456,7 +462,7 @@ def _box_of(end: End, role: str) -> StridedBox | None:
 def _reach(pointer: GlobalPtr) -> str:
     """How this rank reaches what a pointer leads to, if not through an array."""
     found = pointer.segment.reach(pointer.rank)
-    if found is DEVICE and state.forced is STAGED and pointer.rank != pointer.team.rank:
+    if found in (DEVICE, EXPOSED) and state.forced is STAGED and pointer.rank != pointer.team.rank:
         return AWAY
     return found
 

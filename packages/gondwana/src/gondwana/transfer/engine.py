@@ -2,7 +2,7 @@
 
 A copy gets from end to end in one step, by loads and stores, through an MPI window, or by a device's driver; or in
 pieces through slots of this rank's host memory. Of the pieces several are in flight, each of which is two steps, made
-by this rank or by the owner of the other end.
+by this rank or by the owner of the other end. At both sides of an MPI window may be device memory, if MPI takes it.
 
 An aid against programs that rely on more than they are promised are copies that start late. With GONDWANA_DEBUG_COPY=N
 (N > 0) every copy, put and get is deferred by up to N polls of its rank, in no order that could be relied on; until
@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,18 +25,19 @@ from gondwana.calls.remote_calls import rpc
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Future, Polled, Promise, deferred_by, when_all
 from gondwana.inputs import whole_number
-from gondwana.memory.cuda_kind import CudaKind
+from gondwana.memory.cuda_kind import CudaKind, EventFuture
 from gondwana.memory.kinds import DeviceKind
 from gondwana.sync.signals import Signal, SignalAt
 from gondwana.teams import Team
+from gondwana.teams.device_memory import DeviceBytes
 from gondwana.transfer import completion, paths, signalled, slots
-from gondwana.transfer.box import AWAY, DEVICE, MEMORY, WINDOW, StridedBox
+from gondwana.transfer.box import AWAY, DEVICE, EXPOSED, MEMORY, WINDOW, StridedBox
 from gondwana.transfer.box_copy import copy_between, merged_axes
 from gondwana.transfer.completion import Notify
 from gondwana.transfer.devices import cuda_copies
 from gondwana.transfer.devices.stream_order import DEFAULT, Order
 from gondwana.transfer.host_copies import as_bytes, execute
-from gondwana.transfer.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, SIGNALLED, STAGED, Path, state
+from gondwana.transfer.paths import AWARE, DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, SIGNALLED, STAGED, Path, state
 from gondwana.transfer.runs import is_irregular, parts, table_between
 from gondwana.transfer.slots import SLOT, Part, Pool, Steps, pieces, run
 
@@ -47,6 +49,9 @@ _POISON = 0xA5
 
 _most = 0
 _delays = random.Random()
+
+_Futures: TypeAlias = tuple[Future[None], Future[None]]
+"""Those of operation completion and of source completion."""
 
 _LONG_RUN = 1024
 """Bytes in a run from which it is worth an MPI operation of its own; shorter ones the owner packs."""
@@ -71,6 +76,7 @@ class Started(NamedTuple):
 
 _COMPLETE = Started(DONE, DONE)
 _BY_WINDOW = (MEMORY, WINDOW), (WINDOW, MEMORY)
+_BY_MPI = WINDOW, EXPOSED
 
 
 def start(source: StridedBox, target: StridedBox, notify: Notify | None = None, order: Order = DEFAULT) -> Started:
@@ -144,12 +150,12 @@ def _possible(source: StridedBox, target: StridedBox, notify: Notify | None) -> 
         yield SIGNALLED
     ways = source.reach, target.reach
     fits_message = source.memory is not None and target.pointer is not None and source.nbytes <= SMALL
-    if fits_message and (ways[1] == AWAY or (ways[1] == WINDOW and isinstance(notify, tuple))):
+    if fits_message and (ways[1] == AWAY or (ways[1] in _BY_MPI and isinstance(notify, tuple))):
         yield MESSAGE
     if is_hop(source, target):
         yield _hop_path(source, target)
     agent = _agent(source, target)
-    if agent is not None and AWAY in ways and DEVICE not in ways:
+    if agent is not None and DEVICE not in ways and (AWAY in ways or (EXPOSED in ways and MEMORY not in ways)):
         yield DELEGATED
     yield STAGED
     if agent is not None:
@@ -160,6 +166,8 @@ def _possible(source: StridedBox, target: StridedBox, notify: Notify | None) -> 
 
 def _hop_path(source: StridedBox, target: StridedBox) -> Path:
     ways = source.reach, target.reach
+    if EXPOSED in ways or (WINDOW in ways and DEVICE in ways):
+        return AWARE
     if DEVICE in ways:
         return DRIVER if all(box.is_own for box in (source, target) if box.reach == DEVICE) else IPC
     return paths.WINDOW if WINDOW in ways else DIRECT
@@ -231,13 +239,21 @@ def is_hop(source: StridedBox, target: StridedBox) -> bool:
     ways = source.reach, target.reach
     if AWAY in ways:
         return False
-    if WINDOW in ways:
-        here, there = (target, source) if ways[0] == WINDOW else (source, target)
-        return here.reach == MEMORY and here.contiguous and (there.contiguous or _in_long_runs(there))
-    return DEVICE not in ways or _can_devices(source, target)
+    if not any(way in _BY_MPI for way in ways):
+        return DEVICE not in ways or _can_devices(source, target)
+    here, there = (target, source) if ways[0] in _BY_MPI else (source, target)
+    if here.memory is not None:
+        return here.contiguous and (there.contiguous or _in_long_runs(there))
+    return _mpi_takes(here) and copy_between(source, target).run >= min(_LONG_RUN, source.nbytes)
 
 
-def hop(source: StridedBox, target: StridedBox, order: Order = DEFAULT) -> tuple[Future[None], Future[None]]:
+def _mpi_takes(box: StridedBox) -> bool:
+    """Whether elements that are not in reach lie in memory of this rank's device, and MPI takes that."""
+    own = box.reach == DEVICE and box.is_own and state.forced is not STAGED
+    return own and box.location.segment.device_bytes is not None
+
+
+def hop(source: StridedBox, target: StridedBox, order: Order = DEFAULT) -> _Futures:
     """Start a copy for which `is_hop` holds, of one element or more. Local; internal progress.
 
     Args:
@@ -251,14 +267,13 @@ def hop(source: StridedBox, target: StridedBox, order: Order = DEFAULT) -> tuple
     if source.memory is not None and target.memory is not None:
         target.store(source.load())
         return DONE, DONE
-    if target.reach == WINDOW:
-        return _to_window(source, target)
-    if source.reach == WINDOW:
-        done = _from_window(source, target)
-    elif isinstance(_device(source if source.memory is None else target), CudaKind):
+    move = _to_window if target.reach in _BY_MPI else _from_window if source.reach in _BY_MPI else None
+    if move is not None:
+        here = source if move is _to_window else target
+        return move(source, target) if here.memory is not None else _behind_kernels(here, partial(move, source, target))
+    if isinstance(_device(source if source.memory is None else target), CudaKind):
         return cuda_copies.hop(source, target, order)
-    else:
-        done = _by_driver(source, target)
+    done = _by_driver(source, target)
     return done, done
 
 
@@ -281,30 +296,51 @@ def _in_long_runs(box: StridedBox) -> bool:
     return not axes or length >= _LONG_RUN
 
 
-def _to_window(source: StridedBox, target: StridedBox) -> tuple[Future[None], Future[None]]:
-    pointer, data = target.location, as_bytes(_memory(source))
+def _behind_kernels(here: StridedBox, begin: Callable[[], _Futures]) -> _Futures:
+    """Start what MPI does with an end on this rank's device when the kernels that were launched before are through."""
+    one = here.location.kind.device
+    assert one is not None
+    one.after_kernels()
+    kernels = EventFuture(one, None)
+    if kernels.done() and kernels.exception() is None:
+        return begin()
+    return _after(kernels, begin)
+
+
+def _to_window(source: StridedBox, target: StridedBox) -> _Futures:
+    pointer, (data, first) = target.location, _for_mpi(source)
     window = pointer.segment.window
     assert window is not None
     for a, b, nbytes in _runs(source, target):
-        epoch = window.put(pointer.rank, pointer.offset + b, data[a : a + nbytes])
+        epoch = window.put(pointer.rank, pointer.offset + b, data[first + a : first + a + nbytes])
     # Runs of an earlier epoch were complete when it was closed.
     if epoch.done:
         return DONE, DONE
     return Polled(lambda: epoch.done, epoch.wait), Polled(lambda: epoch.done, lambda: window.flush_local(pointer.rank))
 
 
-def _from_window(source: StridedBox, target: StridedBox) -> Future[None]:
-    pointer, data = source.location, as_bytes(_memory(target))
+def _from_window(source: StridedBox, target: StridedBox) -> _Futures:
+    pointer, (data, first) = source.location, _for_mpi(target)
     window = pointer.segment.window
     assert window is not None
     runs = _runs(source, target)
-    gets = [window.get(pointer.rank, pointer.offset + a, data[b : b + nbytes]) for a, b, nbytes in runs]
+    gets = [window.get(pointer.rank, pointer.offset + a, data[first + b : first + b + n]) for a, b, n in runs]
 
     def finish() -> None:
         for get in gets:
             get.wait()
 
-    return Polled(lambda: all(get.done for get in gets), finish)
+    done: Future[None] = Polled(lambda: all(get.done for get in gets), finish)
+    return done, done
+
+
+def _for_mpi(box: StridedBox) -> tuple[npt.NDArray[np.uint8] | DeviceBytes, int]:
+    """The memory in which an end lies as MPI gets it, and the place of the first element there."""
+    if box.memory is not None:
+        return as_bytes(box.memory), 0
+    found = box.location.segment.device_bytes
+    assert found is not None
+    return found, box.location.offset
 
 
 def _runs(source: StridedBox, target: StridedBox) -> Iterator[tuple[int, int, int]]:
@@ -342,7 +378,7 @@ def _device(box: StridedBox) -> DeviceKind:
     return kind
 
 
-def staged(source: StridedBox, target: StridedBox) -> tuple[Future[None], Future[None]]:
+def staged(source: StridedBox, target: StridedBox) -> _Futures:
     """Start a copy through slots of this rank, of one element or more. Local; internal progress.
 
     Returns:
@@ -381,7 +417,7 @@ def step(source: StridedBox, target: StridedBox) -> Future[None]:
     """Start to copy one piece to or from a slot of this rank, alone or by asking the owner of the other end. Local."""
     if is_hop(source, target):
         return hop(source, target)[0]
-    far = source if source.reach in (AWAY, WINDOW) else target
+    far = source if source.reach in (AWAY, *_BY_MPI) else target
     assert far.owner is not None
     return rpc(far.owner, serve_piece, source, target)
 
@@ -416,9 +452,7 @@ def delay_from_environment(team: Team) -> None:
     _delays.seed(team.rank)
 
 
-def late(
-    target: StridedBox, begin: Callable[[], tuple[Future[None], Future[None]]]
-) -> tuple[Future[None], Future[None]]:
+def late(target: StridedBox, begin: Callable[[], _Futures]) -> _Futures:
     """Have a copy start later. Local.
 
     Returns:
@@ -426,11 +460,16 @@ def late(
     """
     if target.memory is not None:
         target.store(np.frombuffer(bytes([_POISON]) * target.nbytes, target.dtype).reshape(target.shape))
+    return _after(deferred_by(_delays.randint(0, _most), lambda: None), begin)
+
+
+def _after(before: Future[Any], begin: Callable[[], _Futures]) -> _Futures:
+    """Start a copy when a future is ready."""
     reusable: Promise[None] = Promise()
 
     def steps() -> Steps:
-        yield deferred_by(_delays.randint(0, _most), lambda: None)
         try:
+            yield before
             operation, source = begin()
         except Exception as error:
             reusable.set_exception(error)

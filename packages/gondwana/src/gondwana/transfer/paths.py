@@ -51,13 +51,15 @@ DRIVER = Path("driver")
 """The driver of this rank's own device."""
 IPC = Path("ipc")
 """The same, where an end is device memory of another rank of the node that this one has attached."""
+AWARE = Path("aware")
+"""MPI's one-sided operations with device memory at an end, in an MPI that takes it."""
 STAGED = Path("staged")
 """In pieces through slots of this rank's host memory; owners of devices are asked to fill and to empty them. While it
-is forced, other ranks' device memory counts as out of reach."""
+is forced, other ranks' device memory counts as out of reach, and MPI is not given that of this rank."""
 DELEGATED = Path("delegated")
 """The owner of one end is asked to make the copy."""
 
-ALL = (DIRECT, WINDOW, MESSAGE, SIGNALLED, DRIVER, IPC, STAGED, DELEGATED)
+ALL = (DIRECT, WINDOW, MESSAGE, SIGNALLED, DRIVER, IPC, AWARE, STAGED, DELEGATED)
 
 
 class Traffic(NamedTuple):

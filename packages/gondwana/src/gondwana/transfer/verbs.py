@@ -50,9 +50,9 @@ def copy(
 
     The ends may be in any kind of memory of any ranks; this rank need not own either. Between two ends that loads and
     stores of this rank reach, the copy is complete at once. An end on another rank's device needs that rank's progress,
-    unless the driver lets this rank attach its memory; the other ends do not. A copy with an end on this rank's GPU
-    starts after all kernels that this rank has launched before. Nothing else is ordered: not with other copies, not
-    between the elements. Source and destination must not overlap.
+    unless the driver lets this rank attach its memory, or MPI takes it; the other ends do not. A copy with an end on
+    this rank's GPU starts after all kernels that this rank has launched before. Nothing else is ordered: not with other
+    copies, not between the elements. Source and destination must not overlap.
 
     Between two global arrays, or views of them (`T[2:8, ::2]`, `T.permute(axes)`), the copy is collective over their
     teams: every rank sends what it owns of the positions that others own there. So it changes the division, the ghosts,

@@ -83,8 +83,8 @@ def contents(segment):
 
 
 def in_reach(segment, rank):
-    """Whether the drivers of this rank reach device memory of a rank."""
-    return rank == ME or segment.attached(rank) is not None
+    """Whether this rank reaches device memory of a rank by its drivers, or by MPI."""
+    return segment.reach(rank) != "away"
 
 
 _ends = []
@@ -481,7 +481,8 @@ def check_forced_paths_give_the_same_bytes():
                 taken.add(name)
             world.barrier()
     expected = {"staged", "message", "delegated", "direct"}
-    expected |= {"driver"} if RANKS == 1 else {"ipc"} if in_reach(segments[3], right) else set()
+    expected |= {"driver"} if RANKS == 1 else {"ipc", "aware"} & taken if in_reach(segments[3], right) else set()
+    assert RANKS == 1 or bool({"ipc", "aware"} & taken) == in_reach(segments[3], right)
     expected |= {"window"} if right not in segments[1].peers else set()
     assert expected <= taken, taken
     raises(UsageError, paths.force("nonsense").__enter__)

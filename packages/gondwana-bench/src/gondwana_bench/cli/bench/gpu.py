@@ -17,7 +17,18 @@ import typer
 from gondwana.cli.numbers import whole
 from gondwana.errors import GondwanaError
 from gondwana.gpu.interface import CudaError
-from gondwana_bench.cli.bench.options import Batch, Dtypes, File, Nbytes, Repeat, check_common, names, numbers, on_ranks
+from gondwana_bench.cli.bench.options import (
+    Batch,
+    Dtypes,
+    File,
+    Nbytes,
+    PerNode,
+    Repeat,
+    check_common,
+    names,
+    numbers,
+    on_ranks,
+)
 from gondwana_bench.panels import Panels
 from gondwana_bench.processes import bench_command
 from gondwana_bench.rows import check_names
@@ -40,11 +51,16 @@ def kinds(
     ] = None,
     kind: Annotated[str, typer.Option(help="Memory of the device: cuda, or fake_device to try the rest.")] = "cuda",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes.")] = False,
+    ranks_per_node: PerNode = None,
     repeat: Repeat = 10,
     batch: Batch = 0.005,
     file: File = None,
 ) -> None:
-    """Copy between host and device memory of two ranks, 8 bytes to 4 MiB, beside staging and the driver alone."""
+    """Copy between host and device memory of two ranks, 8 bytes to 4 MiB, beside staging and the driver alone.
+
+    With --ranks-per-node 1 the ranks are on two nodes, and the same is done by MPI's own one-sided operations and
+    between memories of the hosts.
+    """
     from gondwana_bench.kinds import copies as kinds, memspeed
 
     check_common(batch, file)
@@ -53,7 +69,8 @@ def kinds(
     volume = memspeed.VOLUME if volume is None else volume
     kinds.check(nbytes, together, volume, kind)
     options: dict[str, Any] = {"sizes": nbytes, "windows": together, "volume": volume, "kind": kind}
-    on_ranks(2, "kinds.copies", **options, repeat=repeat, batch_seconds=batch, file=file)
+    options |= {"repeat": repeat, "batch_seconds": batch, "file": file}
+    on_ranks(2, "kinds.copies", ranks_per_node=ranks_per_node, **options)
 
 
 def gpu(

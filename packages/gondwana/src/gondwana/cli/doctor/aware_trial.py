@@ -1,41 +1,29 @@
-"""Trial of two ranks whether MPI takes device memory: ``python -m gondwana.cli.doctor.aware_trial``. It may crash."""
+"""Trial of two ranks whether MPI takes device memory: ``python -m gondwana.cli.doctor.aware_trial``. It may crash.
+
+It sends messages and makes windows, and prints first what MPI says of itself, and then what was wrong.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gondwana.gpu.device import Device, device, own_number
-from gondwana.teams import world
+from gondwana.teams import device_memory, mpi, world
+from gondwana.teams.device_memory import DeviceBytes
 
 SIZES = (8, 2**16, 2**22)
 """Bytes of a message: MPIs send small, medium and large ones in different ways."""
 
 
-@dataclass(frozen=True)
-class DeviceBytes:
-    """Device memory in the form that mpi4py accepts.
-
-    Attributes:
-        address: address of the first byte.
-        nbytes: number of bytes.
-    """
-
-    address: int
-    nbytes: int
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": (self.nbytes,), "typestr": "|u1", "data": (self.address, False), "version": 3, "stream": None}
-
-
 def main() -> None:
-    """Send from and to device memory, and print the problem. Collective over the world of two ranks."""
+    """Move device memory, and print the problem. Collective over the world of two ranks."""
+    if world.rank == 0:
+        print("AWARE " + json.dumps({"claims": device_memory.claimed()}), flush=True)
     gpu = device(own_number())
-    problems = world.allgather([f"{size} bytes {way} arrive damaged" for size in SIZES for way in exchange(gpu, size)])
+    ways = [(size, way) for size in SIZES for way in (*exchange(gpu, size), *one_sided(gpu, size))]
+    problems = world.allgather([f"{size} bytes {way} arrive damaged" for size, way in ways])
     problem = next((text for each in problems for text in each), "")
     if world.rank == 0:
         print("AWARE " + json.dumps({"problem": problem}), flush=True)
@@ -61,6 +49,27 @@ def exchange(gpu: Device, size: int) -> list[str]:
                 damaged.append(way)
     gpu.driver.free(memory)
     return damaged
+
+
+def one_sided(gpu: Device, size: int) -> list[str]:
+    """Put to and get from device memory of rank 1, and return what has failed. Collective over the world."""
+    memory = gpu.driver.allocate(2 * size)
+    whole = DeviceBytes(memory, 2 * size)
+    pattern = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    found = np.zeros(size, np.uint8)
+    window = mpi.create_window(world.comm, whole)
+    if world.rank == 0:
+        _move(gpu, memory, pattern.ctypes.data, size)
+        window.Put(whole[:size], 1, size)
+        window.Flush(1)
+        window.Get(whole[size:], 1, size)
+        window.Flush(1)
+    world.barrier()
+    _move(gpu, found.ctypes.data, memory + size, size)
+    window.Unlock_all()
+    window.Free()
+    gpu.driver.free(memory)
+    return [] if np.array_equal(found, pattern) else [f"{'put to' if world.rank else 'got from'} a window of a GPU"]
 
 
 def _move(gpu: Device, target: int, source: int, size: int) -> None:

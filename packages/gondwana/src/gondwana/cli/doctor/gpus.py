@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gondwana.cli import launch
 from gondwana.cli.doctor.findings import Finding, Verdict, judged
 from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu.driver import driver
 from gondwana.gpu.interface import CudaError, Driver
+from gondwana.teams import device_memory
 
 _ALL_GPUS = Path("/proc/driver/nvidia/gpus")
 """Where NVIDIA's kernel module lists the GPUs of the machine, whatever this process sees."""
@@ -107,26 +110,36 @@ def _mpi() -> Iterator[Finding]:
         yield Finding(subject, Verdict.OK, "not tried: more than one rank needs MPI and its launcher")
         return
     found = _try(command.argv, "AWARE ", command.environment())
-    if isinstance(found, dict) and not found["problem"]:
-        yield Finding(
-            subject, Verdict.OK, "MPI takes GPU memory; copies between nodes go through pinned host memory all the same"
-        )
+    told = {"claims": None, "problem": found} if isinstance(found, str) else found
+    why, forced = told["problem"], os.environ.get(device_memory.VARIABLE)
+    said = f"{device_memory.VARIABLE}={forced}" if forced else "MPI says so" if told.get("claims") else ""
+    if forced != "0" and said:
+        good = f"MPI takes GPU memory, and is given it by copies between nodes ({said})"
+        bad = f"copies between nodes give MPI memory of GPUs ({said}), but in a trial it did not take it: {why}"
+        remedy = f"set {device_memory.VARIABLE}=0: copies between nodes then go through pinned host memory"
+        yield judged(subject, not why, bad if why else good, remedy, Verdict.FAIL)
         return
-    why = found if isinstance(found, str) else found["problem"]
-    yield Finding(subject, Verdict.OK, f"MPI takes no GPU memory ({why}): copies between nodes go through host memory")
+    through = "copies between nodes go through pinned host memory in pieces"
+    if why:
+        text = f"MPI takes no GPU memory ({why}): {through}; an MPI that is built for CUDA does without"
+    else:
+        text = f"MPI takes GPU memory in a trial on one node, but {said or 'does not say so'}: {through}; "
+        text += f"{device_memory.VARIABLE}=1 gives it that of GPUs, if the network takes it, too"
+    yield Finding(subject, Verdict.OK, text)
 
 
-def _try(argv: Sequence[str], prefix: str, environment: Mapping[str, str] | None = None) -> dict[str, str] | str:
-    """Run a command; return the JSON that it prints after `prefix`, or a description of its end."""
+def _try(argv: Sequence[str], prefix: str, environment: Mapping[str, str] | None = None) -> dict[str, Any] | str:
+    """Run a command; return the JSON that it prints after `prefix`, and a "problem", or a description of its end."""
     try:
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, errors="replace", timeout=120)
     except subprocess.TimeoutExpired:
         return "still running after 120 s"
-    for line in done.stdout.splitlines():
-        if line.startswith(prefix):
-            found: dict[str, str] = json.loads(line.removeprefix(prefix))
-            return found
-    return ending(done.returncode, done.stderr)
+    problem = ending(done.returncode, done.stderr)
+    found: dict[str, Any] = {"problem": problem}  # unless the command has come so far as to say what it is
+    lines = [line.removeprefix(prefix) for line in done.stdout.splitlines() if line.startswith(prefix)]
+    for line in lines:
+        found |= json.loads(line)
+    return found if lines else problem
 
 
 def ending(status: int, stderr: str) -> str:

@@ -5,7 +5,9 @@ an exchange of ghosts, read them. What goes to others is on a stream of its own,
 device, after the kernels launched before, and the kernels launched after `wait` start after it; the host waits for
 nothing of its own device. Neighbours of the node signal each other, as in `CopiedPlan`: "you may write here" when the
 kernels before are through, and "your destinations are written" when the launch that wrote them is. To others goes one
-message each, packed on the device, by way of the host.
+message each, packed on the device. Where MPI takes device memory at all ranks, it gets the message; else the message
+goes by way of the host in pieces of a slot's size, for the reason given there: while one is sent, the next ones are
+copied to the host, and at the other end those that have arrived to the device.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import functools
 import mmap
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -24,7 +27,8 @@ from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.ipc import Attached
 from gondwana.memory.pinned import pin
 from gondwana.sync.signals import Signal
-from gondwana.teams import Team
+from gondwana.teams import Team, device_memory
+from gondwana.teams.device_memory import DeviceBytes
 from gondwana.teams.request import PersistentRequest
 from gondwana.transfer import paths
 from gondwana.transfer.box_copy import Copy
@@ -32,6 +36,7 @@ from gondwana.transfer.devices.device_boxes import BoxProgram
 from gondwana.transfer.plans.host import message_starts
 from gondwana.transfer.plans.pairs import Copies, Pair
 from gondwana.transfer.plans.plan import Plan, free_requests, message_tag
+from gondwana.transfer.slots import SLOT
 
 _Part: TypeAlias = "Writes | Reads | Outgoing | Incoming"
 """What a rank has to do with one neighbour in one direction."""
@@ -58,7 +63,10 @@ class DevicePlan(Plan):
         self._device = None if kind is None else kind.device
         maps = {rank: _mapped(copies.to(rank), rank, self._device) for rank in copies.receivers}
         # Who writes at whom, and how a neighbour finds its counters among ours, only the other one knows.
-        everybody = team.allgather({rank: (place, maps.get(rank) is not None) for place, rank in enumerate(neighbours)})
+        places = {rank: (place, maps.get(rank) is not None) for place, rank in enumerate(neighbours)}
+        takes = paths.state.forced in (None, paths.AWARE) and device_memory.is_taken()
+        everybody, taken = zip(*team.allgather((places, takes)), strict=True)
+        direct = all(taken)
         signal = Signal(team, CHANNELS * max(1, *map(len, everybody)))
         private, tag = team.private, message_tag(signal.segment)
         self._parts: list[_Part] = []
@@ -74,11 +82,11 @@ class DevicePlan(Plan):
                 program = BoxProgram(kind, _stores(copies.to(rank), mapped))
                 self._parts.append(Writes(handshake, kind.device, program))
             elif copies.to(rank):
-                self._parts.append(Outgoing(private, rank, kind, copies.to(rank), tag))
+                self._parts.append(Outgoing(private, rank, kind, copies.to(rank), tag, direct))
             if writes_here:
                 self._parts.append(Reads(handshake))
             elif copies.of(rank):
-                self._parts.append(Incoming(private, rank, kind, copies.of(rank), tag))
+                self._parts.append(Incoming(private, rank, kind, copies.of(rank), tag, direct))
         self._record(signal.segment.key, [rank for rank, mapped in maps.items() if mapped is not None])
         team.barrier()  # nobody drops its part of the signal before all have mapped it
 
@@ -223,31 +231,33 @@ class Reads:
         return self._done
 
 
-class _Buffers:
-    """A message in device memory and in host memory that the driver reaches directly."""
-
-    def __init__(self, kind: CudaKind, pairs: list[Pair]) -> None:
-        starts = message_starts([pair.nbytes for pair in pairs], _ALIGN)
-        self.nbytes = max(starts[-1], _ALIGN)
-        self.device = kind.device
-        self.address = kind.allocate(self.nbytes)
-        weakref.finalize(self, kind.free, self.address).atexit = False
-        self.host: npt.NDArray[np.uint8] = np.frombuffer(mmap.mmap(-1, self.nbytes), np.uint8)
-        pin(self.host, self.device)
-        self.parts = [self.address + start for start in starts[:-1]]
-
-
 class _Message:
-    """What two ranks exchange in one direction: its buffers, what packs or unpacks it, its persistent request."""
+    """What two ranks exchange in one direction: device memory, what packs or unpacks it, requests for its pieces."""
 
-    def __init__(self, kind: CudaKind, pairs: list[Pair], copy: Callable[[Pair, int], Copy]) -> None:
-        self._buffers = _Buffers(kind, pairs)
-        self._program = BoxProgram(kind, [copy(*placed) for placed in zip(pairs, self._buffers.parts, strict=True)])
+    def __init__(self, kind: CudaKind, pairs: list[Pair], copy: Callable[[Pair, int], Copy], direct: bool) -> None:
+        starts = message_starts([pair.nbytes for pair in pairs], _ALIGN)
+        nbytes = max(starts[-1], _ALIGN)
+        self._device, self._address = kind.device, kind.allocate(nbytes)
+        weakref.finalize(self, kind.free, self._address).atexit = False
+        parts = [copy(pair, self._address + at) for pair, at in zip(pairs, starts, strict=False)]
+        self._program = BoxProgram(kind, parts)
+        self._requests: list[PersistentRequest] = []
+        weakref.finalize(self, free_requests, self._requests)
+        self._host: npt.NDArray[np.uint8] | None = None
+        taken = kind.for_mpi(self._address, nbytes) if direct else None
+        self._pieces: list[npt.NDArray[np.uint8] | DeviceBytes] = [] if taken is None else [taken]
+        if taken is None:
+            self._host = np.frombuffer(mmap.mmap(-1, nbytes), np.uint8)
+            pin(self._host, self._device)
+            self._pieces = [self._host[at : at + SLOT] for at in range(0, nbytes, SLOT)]
 
-    def _keep(self, request: PersistentRequest) -> PersistentRequest:
-        """Return a request that is freed with this object."""
-        weakref.finalize(self, free_requests, [request])
-        return request
+    def _copied(self, piece: int, stream: int, *, down: bool) -> Event:
+        """Copy a piece between device and host, if MPI does not take it from the device; return the event behind it."""
+        if self._host is not None:
+            host, here = self._host.ctypes.data + piece * SLOT, self._address + piece * SLOT
+            target, source = (host, here) if down else (here, host)
+            self._device.driver.copy(target, source, self._pieces[piece].nbytes, stream)
+        return self._device.record(stream)
 
 
 class Outgoing(_Message):
@@ -259,29 +269,26 @@ class Outgoing(_Message):
         kind: of this rank's memory.
         pairs: with sources of this rank.
         tag: of the message.
+        direct: whether MPI gets device memory.
     """
 
-    def __init__(self, team: Team, rank: int, kind: CudaKind, pairs: list[Pair], tag: int) -> None:
-        super().__init__(kind, pairs, Pair.packing)
-        self._request = self._keep(team.Send_init(self._buffers.host, rank, tag))
-        self._packed: Event | None = None
+    def __init__(self, team: Team, rank: int, kind: CudaKind, pairs: list[Pair], tag: int, direct: bool) -> None:
+        super().__init__(kind, pairs, Pair.packing, direct)
+        self._requests += [team.Send_init(piece, rank, tag) for piece in self._pieces]
+        self._packed: deque[tuple[Event, PersistentRequest]] = deque()
 
     def start(self, kernels: Event, stream: int) -> None:
         """Pack the message, behind what is on a stream. Local; does not wait."""
-        buffers = self._buffers
         self._program.launch(stream)
-        buffers.device.driver.copy(buffers.host.ctypes.data, buffers.address, buffers.nbytes, stream)
-        self._packed = buffers.device.record(stream)
-        paths.STAGED.count(self._program.nbytes)
+        for piece, request in enumerate(self._requests):
+            self._packed.append((self._copied(piece, stream, down=True), request))
+        (paths.AWARE if self._host is None else paths.STAGED).count(self._program.nbytes)
 
     def advance(self) -> bool:
-        """Send the message when it is packed; return whether it is sent. Local."""
-        if self._packed is not None:
-            if not self._packed.reached():
-                return False
-            self._packed = None
-            self._request.start()
-        return self._request.test()
+        """Send the pieces that are packed; return whether all are sent. Local."""
+        while self._packed and self._packed[0][0].reached():
+            self._packed.popleft()[1].start()
+        return not self._packed and all(request.test() for request in self._requests)
 
 
 class Incoming(_Message):
@@ -293,29 +300,31 @@ class Incoming(_Message):
         kind: of this rank's memory.
         pairs: with destinations of this rank.
         tag: of the message.
+        direct: whether MPI gets device memory.
     """
 
-    def __init__(self, team: Team, rank: int, kind: CudaKind, pairs: list[Pair], tag: int) -> None:
-        super().__init__(kind, pairs, Pair.unpacking)
-        self._request = self._keep(team.Recv_init(self._buffers.host, rank, tag))
-        self._stream = 0
-        self._uploaded: Event | None = None
-        self._receiving = self._done = False
+    def __init__(self, team: Team, rank: int, kind: CudaKind, pairs: list[Pair], tag: int, direct: bool) -> None:
+        super().__init__(kind, pairs, Pair.unpacking, direct)
+        self._requests += [team.Recv_init(piece, rank, tag) for piece in self._pieces]
+        self._stream = self._started = self._arrived = 0
+        self._read: list[Event | None] = [None] * len(self._requests)  # when the last round has left what MPI writes
+        self._done = False
 
     def start(self, kernels: Event, stream: int) -> None:
         """Begin a round; the destinations will be written behind what is on a stream. Local; does not wait."""
-        self._stream = stream
-        self._receiving = self._done = False
+        self._stream, self._started, self._arrived, self._done = stream, 0, 0, False
 
     def advance(self) -> bool:
-        """Write the destinations when the message is there; return whether that is on the stream. Local."""
-        buffers = self._buffers
-        if not self._receiving and (self._uploaded is None or self._uploaded.reached()):
-            self._request.start()  # the message of the last round has left the host memory
-            self._receiving = True
-        if self._receiving and not self._done and self._request.test():
-            buffers.device.driver.copy(buffers.address, buffers.host.ctypes.data, buffers.nbytes, self._stream)
-            self._uploaded = buffers.device.record(self._stream)
-            self._program.launch(self._stream)
+        """Write the destinations when all pieces are there; return whether that is on the stream. Local."""
+        requests, stream, read = self._requests, self._stream, self._read
+        while self._started < len(requests) and ((left := read[self._started]) is None or left.reached()):
+            requests[self._started].start()
+            self._started += 1
+        while self._arrived < self._started and requests[self._arrived].test():
+            read[self._arrived] = self._copied(self._arrived, stream, down=False)
+            self._arrived += 1
+        if not self._done and self._arrived == len(requests):
+            self._program.launch(stream)
+            read[-1] = self._device.record(stream)  # behind the launch, which reads what MPI has written
             self._done = True
         return self._done
