@@ -3,7 +3,7 @@
 #   make test   all tests but those of make test-more; those of one package with PACKAGE=apps (bench, emulator, gondwana)
 #   make test-pythons   make test with each Python of PYTHONS that is found
 #   make test-least   tests of the library alone, without extras, with the oldest NumPy that it allows
-#   make test-more   tests that make test has on fewer ranks, on 4, 6 and 8, and those of Intel MPI
+#   make test-more   tests that make test has on fewer ranks, with fewer MPIs, types or random examples
 #   make lint   style and types
 #   make torture MINUTES=60 SEED=1   random trials: bad input, damaged files, kills; PARTS= some of them, TRY= one again
 #   make docs   the documentation  make clean  remove what the other targets made

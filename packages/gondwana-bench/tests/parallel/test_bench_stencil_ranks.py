@@ -37,7 +37,7 @@ def serial_step(case: stencil.Case, fields: list[NDArray[np.float64]]) -> list[N
     return [u + dt * (du * lap_u - reaction + feed * (1.0 - u)), v + dt * (dv * lap_v + reaction - (feed + kill) * v)]
 
 
-@pytest.mark.ranks(2, 3)
+@pytest.mark.ranks(2, 4)
 @pytest.mark.parametrize("kernel", stencil_on_ranks.KERNELS)
 def test_both_programs_do_the_steps_of_a_serial_one(kernel: str) -> None:
     team, case = gw.world, stencil.CASES[kernel]
@@ -57,7 +57,7 @@ def test_both_programs_do_the_steps_of_a_serial_one(kernel: str) -> None:
             assert np.allclose(cells, values[slab], 1e-12, 0.0)
 
 
-@pytest.mark.ranks(2, 3)
+@pytest.mark.ranks(2, 4)
 def test_a_wrong_step_is_noticed_on_every_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     step = stencil_on_ranks.ByHand.step
 
