@@ -19,7 +19,6 @@ from gondwana import results
 from gondwana.errors import UsageError
 from gondwana.results import code_lines
 from gondwana_apps.davs import (
-    VectorSponge,
     app,
     mixture,
     outputs,
@@ -427,6 +426,8 @@ OF_OTHER_AXES = {
 @pytest.mark.parametrize("others", [False, pytest.param(True, marks=pytest.mark.more)])
 def test_the_estimator_follows_the_conventions_of_scikit_learn(others: bool) -> None:
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    from gondwana_apps.davs import VectorSponge  # imports scikit-learn
+
     factors = ("InitialCoolingFactor1", "InitialCoolingFactor2", "FineCoolingFactor1", "FineCoolingFactor2")
     quick = VectorSponge(settings=dict.fromkeys(factors, 0.9))
     chosen = []
@@ -440,6 +441,8 @@ def test_the_estimator_follows_the_conventions_of_scikit_learn(others: bool) -> 
 
 
 def test_the_estimator_labels_new_points_as_its_own() -> None:
+    from gondwana_apps.davs import VectorSponge
+
     x, truth = generate(TINY)
     order = np.random.default_rng(0).permutation(len(x))
     found = VectorSponge(widths=(5.98e-6, 2.35), relative=True).fit(x[order])
