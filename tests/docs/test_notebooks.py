@@ -10,11 +10,6 @@ import pytest
 
 from gondwana.cli import launch
 
-jupytext = pytest.importorskip("jupytext")
-nbclient = pytest.importorskip("nbclient")
-pytest.importorskip("ipykernel")
-pytest.importorskip("ipyparallel")
-
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("*.py"))
 
 
@@ -22,6 +17,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("source", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook(source, tmp_path, monkeypatch):
+    jupytext, nbclient, *_ = map(pytest.importorskip, ("jupytext", "nbclient", "ipykernel", "ipyparallel"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     for name, value in launch.as_root().items():
         monkeypatch.setenv(name, value)

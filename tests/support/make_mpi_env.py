@@ -36,7 +36,7 @@ def make(environment: Path, vendor: str, wheel: str) -> str | None:
     """Make the environment, and return the problem with it, if any."""
     python = environment / "bin" / "python"
     venv.create(environment, with_pip=True, clear=True)
-    if subprocess.run([python, "-m", "pip", "install", "--quiet", "mpi4py>=4.1", wheel]).returncode:
+    if subprocess.run([python, "-m", "pip", "install", "--no-compile", "--quiet", "mpi4py>=4.1", wheel]).returncode:
         return f"{wheel} cannot be installed"
     own = Path(sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)}))
     # A line that starts with "import" is executed. addsitedir appends, and reads the main environment's .pth files.

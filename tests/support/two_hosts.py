@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from gondwana.cli import launch
+from gondwana.runtime.cache_folder import cache_folder
 from gondwana.runtime.placement.binding import Bind
 from support import jobs
 from support.cluster import hosts
@@ -136,10 +137,12 @@ def pair(slots: int = 1, delay: int | None = None, shared: Sequence[Path] = ()) 
     Args:
         slots: ranks of each host.
         delay: microseconds that each frame takes between the hosts.
-        shared: folders below /tmp that both hosts see.
+        shared: folders below /tmp that both hosts see, besides the cache of compiled code.
     """
     if (reason := missing()) is not None:
         pytest.skip(reason)
+    kept = cache_folder("objects")
+    shared = [*shared, *([] if kept is None else [kept.parent])]  # else each host would compile everything
     hostnames = [f"gwa-{os.getpid()}", f"gwb-{os.getpid()}"]
     with (
         tempfile.TemporaryDirectory() as name,

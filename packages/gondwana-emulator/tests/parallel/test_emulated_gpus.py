@@ -53,9 +53,7 @@ def test_memory_kinds_between_nodes(program: str, name: str) -> None:
 
 
 @ALONE
-@THREE
 @pytest.mark.ranks(2, 4, 6, variables=emulated(EMULATED_DEVICES=2), timeout=TIMEOUT)
-@pytest.mark.ranks(2, ranks_per_node=1, variables=emulated(EMULATED_DEVICES=2), timeout=TIMEOUT)
 @TWO_PER_NODE
 @checks.checks("device_array_checks", "device_atomic_checks", "device_collective_checks")
 def test_device_arrays(program: str, name: str) -> None:
@@ -63,10 +61,24 @@ def test_device_arrays(program: str, name: str) -> None:
 
 
 @ALONE
-@THREE
 @TWO_PER_NODE
 @checks.checks("plan_checks")
 def test_plans(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.more
+@THREE
+@pytest.mark.ranks(2, ranks_per_node=1, variables=emulated(EMULATED_DEVICES=2), timeout=TIMEOUT)
+@checks.checks("device_array_checks", "device_atomic_checks", "device_collective_checks")
+def test_arrays_of_three_ranks_and_of_two_nodes(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.more
+@THREE
+@checks.checks("plan_checks")
+def test_plans_of_three_ranks(program: str, name: str) -> None:
     checks.run(program, name)
 
 

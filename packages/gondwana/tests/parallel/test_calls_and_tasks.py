@@ -34,7 +34,6 @@ def test_one_rank_without_mpi(program: str, name: str) -> None:
 @ALONE
 @pytest.mark.ranks(2, 3, 4, 6, timeout=TIMEOUT)
 @TWO_PER_NODE
-@ALONE_MPICH
 @MPICH
 @checks.checks("team_checks", "verbs_checks", "collective_checks")
 def test_teams(program: str, name: str) -> None:
@@ -61,7 +60,6 @@ def test_sums(program: str, name: str) -> None:
 @ON_ONE_NODE
 @TWO_NODES
 @TWO_PER_NODE
-@MPICH
 @checks.checks("rpc_checks", "active_message_checks")
 def test_calls(program: str, name: str) -> None:
     checks.run(program, name)
@@ -86,4 +84,18 @@ def test_what_comes_and_goes(program: str, name: str) -> None:
 @TWO_PER_NODE
 @checks.checks("pool_checks")
 def test_pools_of_a_job(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.more
+@ALONE_MPICH
+@checks.checks("team_checks", "verbs_checks", "collective_checks")
+def test_one_rank_of_mpich(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.more
+@MPICH
+@checks.checks("rpc_checks", "active_message_checks")
+def test_calls_with_mpich(program: str, name: str) -> None:
     checks.run(program, name)

@@ -524,6 +524,7 @@ def test_memory_that_a_copy_uses(world: gw.Team, monkeypatch: pytest.MonkeyPatch
     world.barrier()
 
 
+@pytest.mark.more
 @pytest.mark.ranks(2, variables=VARIABLES)
 def test_conjugate_gradients_have_their_official_value(world: gw.Team) -> None:
     """NPB CG of class S: products with a sparse matrix, whose columns are computed indices."""

@@ -132,23 +132,33 @@ def test_factor_of_a_cycle(world: gw.Team) -> None:
 
 
 @pytest.mark.ranks(1, 2, 3, 4, 6)
-def test_uneven_and_empty_blocks_and_single_precision(world: gw.Team) -> None:
-    n = 41
-    widths = [0] * world.size
-    widths[0] = 17
-    widths[-1] += n - 17
-    b = random_array((n, 40, 10), world, D, cuts=(tuple(widths), None, None))
+def test_uneven_and_empty_blocks(world: gw.Team) -> None:
+    b = uneven(world)
     alone = world.split(world.rank)
     assert alone is not None
-    same = random_array((n, 40, 10), alone, D)
-    found = [solvers.Multigrid(one).solve(one, rtol=1e-10) for one in (b, same)]
+    found = [solvers.Multigrid(one).solve(one, rtol=1e-10) for one in (b, random_array(b.shape, alone, D))]
     np.testing.assert_allclose(whole(found[0].x), whole(found[1].x), atol=1e-7)
-    single = gw.zeros((n, 40, 10), "float32", ghost=2, boundary=D, team=world)
+
+
+@pytest.mark.more  # everything is compiled for this type, too
+@pytest.mark.ranks(2)
+def test_single_precision(world: gw.Team) -> None:
+    b = uneven(world)
+    single = gw.zeros(b.shape, "float32", ghost=2, boundary=D, team=world)
     gw.copy(gw.from_numpy(whole(b).astype("float32"), team=world), single).wait()
     rough = solvers.Multigrid(single).solve(single, rtol=1e-4)
     assert rough.converged
     assert rough.x.dtype == np.float32
-    np.testing.assert_allclose(whole(rough.x), whole(found[1].x), atol=1e-2)
+    np.testing.assert_allclose(whole(rough.x), whole(solvers.Multigrid(b).solve(b, rtol=1e-10).x), atol=1e-2)
+
+
+def uneven(world: gw.Team) -> gw.GlobalArray:
+    """Random numbers in blocks of 17 and 24 cells, and of none between."""
+    n = 41
+    widths = [0] * world.size
+    widths[0] = 17
+    widths[-1] += n - 17
+    return random_array((n, 40, 10), world, D, cuts=(tuple(widths), None, None))
 
 
 @on_ranks

@@ -31,9 +31,8 @@ MPICH_NODES = pytest.mark.ranks(
 
 @ON_ONE_NODE
 @ONE_PER_NODE
-@UNEVEN_NODES
+@TWO_PER_NODE
 @THREE_NODES
-@MPICH
 @MPICH_NODES
 @checks.checks("synchronisation_checks", "device_atomic_checks", "device_collective_checks")
 def test_synchronisation(program: str, name: str) -> None:
@@ -43,7 +42,6 @@ def test_synchronisation(program: str, name: str) -> None:
 @ON_ONE_NODE
 @ONE_PER_NODE
 @TWO_PER_NODE
-@MPICH
 @MPICH_NODES
 @checks.checks("compiled_rma_checks")
 def test_compiled_rma(program: str, name: str) -> None:
@@ -53,7 +51,6 @@ def test_compiled_rma(program: str, name: str) -> None:
 @ON_ONE_NODE
 @pytest.mark.ranks(2, ranks_per_node=1, timeout=TIMEOUT)
 @TWO_PER_NODE
-@UNEVEN_NODES
 @checks.checks("exchange_checks", "wall_checks")
 def test_global_arrays(program: str, name: str) -> None:
     checks.run(program, name)
@@ -63,7 +60,6 @@ def test_global_arrays(program: str, name: str) -> None:
 @ONE_PER_NODE
 @TWO_PER_NODE
 @THREE_NODES
-@MPICH_NODES
 @checks.checks("remote_array_checks")
 def test_remote_arrays(program: str, name: str) -> None:
     checks.run(program, name)
@@ -85,7 +81,6 @@ def test_plans(program: str, name: str) -> None:
 
 @pytest.mark.ranks(1, 2, 6, timeout=TIMEOUT)
 @pytest.mark.ranks(3, ranks_per_node=1, timeout=TIMEOUT)
-@pytest.mark.ranks(3, variables={"GONDWANA_DEBUG_COPY": "6"}, id="late", timeout=TIMEOUT)
 @pytest.mark.ranks(4, ranks_per_node=2, variables={"GONDWANA_DEBUG_COPY": "3"}, id="late", timeout=TIMEOUT)
 @pytest.mark.ranks(3, ranks_per_node=1, python=jobs.MPICH_PYTHON, id="mpich", timeout=TIMEOUT)
 @checks.checks("copy_checks")
@@ -96,9 +91,7 @@ def test_copy(program: str, name: str) -> None:
 
 @ON_ONE_NODE
 @ONE_PER_NODE
-@UNEVEN_NODES
 @THREE_NODES
-@MPICH_NODES
 @checks.checks("divided_checks")
 def test_copies_between_global_arrays(program: str, name: str) -> None:
     checks.run(program, name)
@@ -107,7 +100,6 @@ def test_copies_between_global_arrays(program: str, name: str) -> None:
 @ON_ONE_NODE
 @TWO_PER_NODE
 @THREE_NODES
-@MPICH_NODES
 @checks.checks("points_checks")
 def test_accumulation_and_migration(program: str, name: str) -> None:
     checks.run(program, name)
@@ -125,7 +117,6 @@ def test_vector_valued_cells(program: str, name: str) -> None:
 @ONE_PER_NODE
 @TWO_PER_NODE
 @THREE_NODES
-@MPICH_NODES
 @checks.checks("expression_checks")
 def test_arithmetic(program: str, name: str) -> None:
     checks.run(program, name)
@@ -135,4 +126,37 @@ def test_arithmetic(program: str, name: str) -> None:
 @pytest.mark.ranks(1, 3, timeout=TIMEOUT)
 @checks.checks("expression_type_checks")
 def test_arithmetic_of_other_types(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.more
+@UNEVEN_NODES
+@checks.checks(
+    *("synchronisation_checks", "device_atomic_checks", "device_collective_checks", "exchange_checks", "wall_checks"),
+    "divided_checks",
+)
+def test_on_uneven_nodes(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.more
+@MPICH
+@checks.checks(
+    *("synchronisation_checks", "device_atomic_checks", "device_collective_checks", "compiled_rma_checks"),
+)
+def test_on_a_node_with_mpich(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.more
+@MPICH_NODES
+@checks.checks("remote_array_checks", "divided_checks", "points_checks", "expression_checks")
+def test_arrays_on_nodes_with_mpich(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.more
+@pytest.mark.ranks(3, variables={"GONDWANA_DEBUG_COPY": "6"}, id="late", timeout=TIMEOUT)
+@checks.checks("copy_checks")
+def test_late_copies_on_a_node(program: str, name: str) -> None:
     checks.run(program, name)

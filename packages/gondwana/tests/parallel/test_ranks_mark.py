@@ -16,7 +16,8 @@ from support import jobs
 
 pytestmark = pytest.mark.parallel
 
-PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+WITHOUT = [word for name in ("cacheprovider", "hypothesispytest", "zarr") for word in ("-p", f"no:{name}")]
+PYTEST = [sys.executable, "-m", "pytest", *WITHOUT]
 SETTINGS = """[pytest]
 addopts = --strict-markers --strict-config -q --color=no
 timeout = 200

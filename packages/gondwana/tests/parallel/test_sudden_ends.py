@@ -45,7 +45,9 @@ def shared_memory() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.parametrize(("what", "rank", "moment"), MOMENTS)
+@pytest.mark.parametrize(
+    ("what", "rank", "moment"), [*MOMENTS[:9], *(pytest.param(*one, marks=pytest.mark.more) for one in MOMENTS[9:])]
+)
 def test_one_rank_goes_wrong_at_a_random_moment(what: str, rank: int, moment: float, shared_memory: Path) -> None:
     before = ours()
     job = launch.command(RANKS, [str(PROGRAM), what, str(rank), str(moment)], threads=1, time_limit=50)

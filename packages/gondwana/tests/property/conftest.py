@@ -1,1 +1,1 @@
-from support import property_settings as property_settings
+from support.property_settings import pytest_configure as pytest_configure

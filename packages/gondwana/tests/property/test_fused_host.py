@@ -101,7 +101,7 @@ def boxes(draw: Any) -> gw.RectDomain:
     return gw.RectDomain(lo, [draw(st.integers(low, high)) for low, high in zip(lo, room.hi, strict=True)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(
     box=boxes(),
     order=st.sampled_from("CF"),
@@ -126,7 +126,7 @@ def test_a_pair_has_the_bits_of_two_sweeps(
     np.testing.assert_array_equal(out.numpy(), expected.numpy())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples // 5)  # most examples compile two kernels
 @given(
     box=boxes(),
     core=boxes(),

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from gondwana.compiler import cache
 from gondwana.compiler.cache import ROOMS, ObjectCode
 from support import jobs
 from support.cluster import hosts
+from support.forked import Forked, forked
 
 HELPER = """
 import gondwana as gw
@@ -54,8 +56,9 @@ print(json.dumps({"value": a[2], "compiled": done.compiled, "loaded": done.loade
 class Program:
     """A program of two modules in a folder, with a cache of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, compiler: Forked) -> None:
         self.folder = folder
+        self.compiler = compiler
         self.cache = folder / "cache"
         self.variables = {"GONDWANA_CACHE_DIR": str(self.cache), "GONDWANA_THREADS": "1"}
         self.write("helper.py", HELPER)
@@ -70,7 +73,14 @@ class Program:
         jobs.rewrite(self.folder / name, text.replace(old, new))
 
     def run(self) -> dict[str, object]:
-        outcome = jobs.run_command([sys.executable, "program.py"], cwd=self.folder, variables=self.variables)
+        """Run it in a process that has the compiler already."""
+        return self._result(self.compiler.run("program.py", self.folder, self.variables))
+
+    def start(self) -> dict[str, object]:
+        """Run it by an interpreter of its own."""
+        return self._result(jobs.run_command([sys.executable, "program.py"], cwd=self.folder, variables=self.variables))
+
+    def _result(self, outcome: jobs.Outcome) -> dict[str, object]:
         assert outcome.status == 0, str(outcome)
         return json.loads(outcome.stdout)
 
@@ -79,15 +89,21 @@ class Program:
         return sorted(self.cache.rglob("*.o"))
 
 
+@pytest.fixture(scope="module")
+def compiler() -> Iterator[Forked]:
+    with forked() as found:
+        yield found
+
+
 @pytest.fixture
-def program(tmp_path: Path) -> Program:
-    found = Program(tmp_path)
+def program(tmp_path: Path, compiler: Forked) -> Program:
+    found = Program(tmp_path, compiler)
     jobs.own_cache(found.cache)
     return found
 
 
 def test_a_second_process_compiles_nothing_and_loads_no_numba(program: Program) -> None:
-    first, second = program.run(), program.run()
+    first, second = program.run(), program.start()
     assert first["value"] == second["value"] == 7.5
     assert first["compiled"] == len(program.objects) > 0
     assert second["compiled"] == 0
@@ -125,7 +141,7 @@ print(json.dumps({"value": value, "compiled": done.compiled, "loaded": done.load
 def test_a_second_process_compiles_nothing_for_devices(program: Program) -> None:
     program.write("program.py", DEVICE)
     program.variables["GONDWANA_CUDA"] = "emulated"
-    first, second = program.run(), program.run()
+    first, second = program.run(), program.start()
     assert first["value"] == second["value"] == (64 - 8) * 2 + 8 * 4
     assert (first["compiled"], first["loaded"]) == (3, 0)
     assert (second["compiled"], second["loaded"]) == (0, 3)
@@ -241,7 +257,7 @@ kernel(a.domain, a)
 @pytest.mark.parametrize(("source", "said"), [(LARGE, "TABLE"), (POINTER, "address of this process")])
 def test_addresses_of_this_process_are_not_kept(program: Program, source: str, said: str) -> None:
     program.write("program.py", source)
-    outcome = jobs.run_command([sys.executable, "program.py"], cwd=program.folder, variables=program.variables)
+    outcome = program.compiler.run("program.py", program.folder, program.variables)
     assert outcome.status == 1
     assert f"{said}" in outcome.stderr
     assert "pass" in outcome.stderr.splitlines()[-1]
@@ -272,7 +288,7 @@ print(json.dumps({"value": value, "compiled": gw.compilation().compiled, "error"
 
 def test_code_that_needs_the_run_time_of_the_compiler(program: Program) -> None:
     program.write("program.py", RUNTIME)
-    first, second = program.run(), program.run()
+    first, second = program.run(), program.start()
     assert first == {"value": 5.0, "compiled": 1, "error": "negative (raised in sorted_sum)"}
     assert second == first | {"compiled": 0}
 
@@ -387,8 +403,8 @@ def test_entries_of_other_names_and_of_others_are_compiled_again(program: Progra
 
 
 @pytest.mark.parametrize("kind", ["missing", "file", "unwritable"])
-def test_a_folder_that_cannot_be_used_means_no_cache(tmp_path: Path, kind: str) -> None:
-    program = Program(tmp_path)
+def test_a_folder_that_cannot_be_used_means_no_cache(tmp_path: Path, kind: str, compiler: Forked) -> None:
+    program = Program(tmp_path, compiler)
     if kind == "missing":
         program.variables["GONDWANA_CACHE_DIR"] = "/proc/no/such/folder"
     elif kind == "file":

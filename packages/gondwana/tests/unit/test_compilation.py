@@ -85,7 +85,7 @@ assert hasattr(scipy.linalg.cython_blas, "__pyx_capi__") and scipy.linalg.solve(
 
 def test_scipy_is_loaded_for_those_who_use_it(tmp_path: Path) -> None:
     pytest.importorskip("scipy")
-    variables = {"GONDWANA_CACHE_DIR": str(tmp_path)}
+    variables = {"GONDWANA_CACHE_DIR": str(jobs.own_cache(tmp_path))}
     outcome = jobs.run_command([sys.executable, "-c", NUMBA_ITSELF], variables=variables)
     assert outcome.stdout.splitlines() == ["3.0 False", "(11.0, 2.0) True"], str(outcome)
 
@@ -110,7 +110,7 @@ assert config.OPT == 3 and not config.DISABLE_JIT and config.NUMBA_NUM_THREADS =
 )
 def test_settings_in_the_current_folder_are_not_read(text: bytes, before: str, tmp_path: Path) -> None:
     (tmp_path / ".numba_config.yaml").write_bytes(text)
-    variables = {"GONDWANA_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_NUM_THREADS": "3"}
+    variables = {"GONDWANA_CACHE_DIR": str(jobs.own_cache(tmp_path / "cache")), "NUMBA_NUM_THREADS": "3"}
     outcome = jobs.run_command([sys.executable, "-c", f"{before}\n{SETTINGS}"], variables=variables, cwd=tmp_path)
     assert outcome.status == 0, str(outcome)
 

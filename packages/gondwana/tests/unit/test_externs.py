@@ -189,7 +189,7 @@ def test_processes_share_the_machine_code(library: str, tmp_path: Path) -> None:
     """Libraries lie at other addresses in each process, machine code finds them by name."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    variables = {"GONDWANA_CACHE_DIR": str(tmp_path / "cache")}
+    variables = {"GONDWANA_CACHE_DIR": str(jobs.own_cache(tmp_path / "cache"))}
 
     def run(path: str) -> Any:
         outcome = jobs.run_command([sys.executable, str(program), path], variables=variables)

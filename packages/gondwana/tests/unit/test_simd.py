@@ -21,6 +21,22 @@ REST = 5
 """Elements of arrays before and after what a vector covers."""
 
 
+def _turn(width: int, dtype: str) -> bool:
+    """Whether a width has its turn for a dtype: each dtype has one, each width several."""
+    return DTYPES.index(dtype) % len(WIDTHS) == WIDTHS.index(width)
+
+
+of_each_dtype = pytest.mark.parametrize(
+    ("width", "dtype"),
+    [
+        pytest.param(width, dtype, marks=() if _turn(width, dtype) else pytest.mark.more)
+        for width in WIDTHS
+        for dtype in DTYPES
+    ],
+)
+"""All widths and dtypes; a function is compiled for each pair, so `make test` leaves most of them out."""
+
+
 @cache
 def operations(width: int) -> Callable[..., None]:
     """A function that writes the results of operations on vectors from `a[REST:]` and `b[REST:]` into rows of `out`."""
@@ -55,8 +71,7 @@ def numbers(generator: np.random.Generator, dtype: str, count: int) -> Any:
     return generator.integers(info.min, info.max, count, dtype, endpoint=True)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", WIDTHS)
+@of_each_dtype
 def test_arithmetic_is_that_of_numpy(width: int, dtype: str) -> None:
     generator = np.random.default_rng([width, DTYPES.index(dtype)])
     kind = np.dtype(dtype).type
@@ -94,8 +109,7 @@ def halves(values: Any) -> Any:
     return halves(values[:middle]) + halves(values[middle:])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", WIDTHS)
+@of_each_dtype
 def test_elements_are_combined_in_halves(width: int, dtype: str) -> None:
     generator = np.random.default_rng([9, width, DTYPES.index(dtype)])
     for _ in range(20):
@@ -115,8 +129,7 @@ def indexed(width: int) -> Callable[..., None]:
     return run
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", WIDTHS)
+@of_each_dtype
 def test_elements_at_indices(width: int, dtype: str) -> None:
     """Every width and dtype with one dtype of indices, so that each width and each dtype meets all of them."""
     integers = [name for name in DTYPES if name not in FLOATS]
@@ -198,8 +211,7 @@ def conversions(width: int) -> Callable[..., None]:
     return run
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", WIDTHS)
+@of_each_dtype
 def test_conversions_to_floats_are_those_of_numpy(width: int, dtype: str) -> None:
     generator = np.random.default_rng([11, width, DTYPES.index(dtype)])
     for _ in range(20):

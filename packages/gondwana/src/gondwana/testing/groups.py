@@ -98,7 +98,7 @@ def _specification(items: list[pytest.Item], setting: Setting, folder: Path, con
     arguments = [f"--rootdir={config.rootpath}"]
     arguments += ["-c", str(config.inipath)] if config.inipath else []
     arguments += [f"--import-mode={option.importmode}", f"--capture={'no' if option.capture == 'no' else 'sys'}"]
-    arguments += [word for name in option.plugins if not name.startswith("no:") for word in ("-p", name)]
+    arguments += [word for name in option.plugins for word in ("-p", name)]
     arguments += [word for change in option.override_ini or () for word in ("-o", change)]
     arguments += [word for rule in option.pythonwarnings or () for word in ("-W", rule)]
     return {

@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 from checks import run_checks
+from exchange_checks import sums_and_extremes
 from expression_checks import compare_functions, field
 
 import gondwana as gw
@@ -35,6 +36,11 @@ def check_functions_of_integers():
 
 def check_functions_of_booleans():
     compare_functions("?", [False, True])
+
+
+def check_sums_and_extremes_of_whole_arrays_of_other_types():
+    types = "float32", "int64", "uint64", "int16", "bool", "complex128", "complex64"
+    sums_and_extremes({dtype: [(1,), (13,)] for dtype in types})
 
 
 def check_reductions_of_other_types():
