@@ -147,8 +147,7 @@ def _row(memories: Memories, pair: Pair, nbytes: int, window: int, timing: Mappi
     found = {name: rival(source, target, nbytes, window) for name, rival in rivals.items()}
     variants |= {name: rival for name, rival in found.items() if rival is not None}
     if pair.is_remote and memories.nodes != "one" and DEVICE in (source.kind, target.kind):
-        first, second = (Memory(end.rank, HOST) for end in (source, target))
-        variants["host"] = memories.copies(first, second, nbytes, window)
+        variants["host"] = memories.copies(source._replace(kind=HOST), target._replace(kind=HOST), nbytes, window)
     samples = interleave(variants, team=memories.team, **timing)
     seconds = {name: [s / window for s in values] for name, values in samples.items()}
     mine = summarize(seconds["ours"])
