@@ -187,6 +187,8 @@ class _Allocation:
                 return False
             one.synchronize()
         one.driver.free(self._address)
+        if self._offer is not None:
+            self._offer.close()
         _given_back.discard(self)
         return True
 

@@ -6,7 +6,6 @@ the owner has published; the owner frees the memory when it gets the exclusive l
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import weakref
@@ -148,12 +147,18 @@ class Offer:
         Returns:
             Whether it is not attached by any rank, so that it may be freed. If not, call again later.
         """
-        if self._lock is not None:
-            with contextlib.suppress(BlockingIOError):
+        try:
+            if self._lock is not None:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.close(self._lock)
-                self._lock = None
-        return self._lock is None
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the file of the lock, when the memory is freed. Local."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
 def attached() -> int:
