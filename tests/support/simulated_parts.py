@@ -191,7 +191,7 @@ def main() -> None:
     for extents, shape in [((5, 4, 6), Shape(x=4, y=4, steps=2)), ((3, 3, 7), Shape(x=3, y=4, lanes=2, steps=9))]:
         for order in "CF":
             ordered = extents if order == "C" else extents[::-1]
-            check_pair(ordered, shape, order)
+            check_pair(ordered, shape, order)  # type: ignore[arg-type]
             print(f"pair over {ordered} in order {order}, {shape}: as the interpreter")
 
 
