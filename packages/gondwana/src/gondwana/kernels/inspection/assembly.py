@@ -85,9 +85,9 @@ def sass_loop(text: str) -> tuple[Counter[str], int]:
     Args:
         text: machine code of a GPU, disassembled.
     """
-    loops = [(_stored(body), body) for body in _innermost(text.splitlines(), _SASS_JUMP)]
-    stored, body = max(loops, key=lambda one: one[0], default=(0, []))
-    return Counter(found[1] for line in body if stored and (found := _SASS_INSTRUCTION.match(line))), stored
+    found = [(_stored(body), body) for body in _innermost(text.splitlines(), _SASS_JUMP)]
+    stored, body = max(found, key=lambda one: one[0], default=(0, []))
+    return Counter(one[1] for line in body if stored and (one := _SASS_INSTRUCTION.match(line))), stored
 
 
 def _stored(body: list[str]) -> int:
