@@ -12,8 +12,8 @@ CASES = {case.name: case for case in gpu_shapes.cases()}
 MOST = {
     "Gray-Scott": (64, 58),
     "Gray-Scott with noise": (80, 140),
-    "7 points": (48, 20),
-    "27 points": (128, 52),
+    "7 points": (40, 20),
+    "27 points": (114, 50),
     "two Gray-Scott steps": (64, 180),
 }
 """The most registers and instructions at a point of the guesses in double precision, on a GPU of capability 9.0."""
