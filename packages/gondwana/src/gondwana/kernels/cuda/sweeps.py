@@ -127,10 +127,8 @@ def sweep(
     if lanes == 1:
         columns = _column(cuda, inlined, one)
     else:
-        columns = _columns(
-            cuda, inlined, shape.lanes, parts, walk(inlined, parts.point, parts.several, shape.lanes), one
-        )
-    lanes, load, start, finish = shape.lanes, parts.load, parts.start, parts.finish
+        columns = _columns(cuda, inlined, lanes, parts, walk(inlined, parts.point, parts.several, lanes), one)
+    load, start, finish = parts.load, parts.start, parts.finish
     split = inlined(_split_row if flat else _split)
 
     @inlined
