@@ -3,7 +3,7 @@
 Usage: PYTHONPATH=tests python tests/support/gpu_shapes.py [--capability 9.0] [--all | --guess] [--json FILE]. It prints
 a line for each kernel and shape: registers, blocks of a multiprocessor, bytes on the stack and in shared memory, and
 instructions at a point. Without --all only the guess and the shapes one choice away from it; with --guess only that.
---json adds the rows to a file, where they replace those of the same --when, kernel and capability.
+--json adds the rows as a result to a collection, where it replaces that of the same --when.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import argparse
 import itertools
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -29,9 +30,11 @@ from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.inspection import assembly
 from gondwana.kernels.intermediate import bytes_kept, numbered
 from gondwana.kernels.variant import Variant
+from gondwana.results import VERSION, environment, units_of, write_json
 from gondwana_apps.grayscott.kernels import Noise, Rates, react_and_diffuse
 from gondwana_bench.stencil import sweep7, sweep27
 
+NAME = "gpu-code"
 BOX = gw.RectDomain((0, 0, 0), (256, 256, 256))
 REGISTERS = 1 << 16
 """Registers of a multiprocessor, which gives them to warps in portions of 256."""
@@ -131,8 +134,8 @@ class Result:
         shape: shape of the launches.
         registers: registers of a thread.
         blocks: blocks that a multiprocessor holds at once.
-        local: bytes of a thread on its stack.
-        shared: bytes of a block in shared memory.
+        local_bytes: bytes of a thread on its stack.
+        shared_bytes: bytes of a block in shared memory.
         instructions: instructions of the main loop at a point; 0 if they are unknown.
         kinds: the same by purpose.
     """
@@ -142,8 +145,8 @@ class Result:
     shape: Shape
     registers: int
     blocks: int
-    local: int
-    shared: int
+    local_bytes: int
+    shared_bytes: int
     instructions: float
     kinds: dict[str, float]
 
@@ -187,28 +190,40 @@ def main() -> None:
         major, minor = map(int, capability.split("."))
         for shape in [case.guess] if options.guess else case.shapes(every=options.all):
             one = case.built(shape, (major, minor))
-            found.append({"when": options.when, **asdict(one)})
+            found.append(one)
             words = f"{shape.x}x{shape.y} lanes {shape.lanes} held {shape.held:d} ahead {shape.ahead} "
             words += f"resident {shape.resident} streamed {shape.streamed:d}"
             print(
                 f"{one.capability} {one.kernel:28} {words:56} {one.registers:4} registers {one.blocks} blocks "
-                f"{one.local:5} B stack {one.shared:6} B shared {one.instructions:6} a point {one.kinds}",
+                f"{one.local_bytes:5} B stack {one.shared_bytes:6} B shared {one.instructions:6} a point {one.kinds}",
                 flush=True,
             )
     if options.json:
-        _add(options.json, found)
+        _add(options.json, options.when, found)
 
 
-def _add(file: Path, found: list[dict[str, Any]]) -> None:
-    """Put rows into a file, in the place of those of the same kernel, capability and time."""
-
-    def key(row: dict[str, Any]) -> tuple[str, ...]:
-        return row["when"], row["kernel"], row["capability"]
-
-    kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
-    replaced = set(map(key, found))
-    rows = [row for row in kept if key(row) not in replaced] + found
-    file.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n", encoding="utf-8")
+def _add(file: Path, when: str, found: list[Result]) -> None:
+    """Put a result with a row for each kernel and shape into a collection, in the place of that of the same time."""
+    rows = [
+        {
+            "when": when,
+            "kernel": one.kernel,
+            "capability": one.capability,
+            "shape": f"{one.shape.x} x {one.shape.y}, {one.shape.lanes}",
+            **{name: getattr(one, name) for name in ("registers", "blocks", "local_bytes", "shared_bytes")},
+            "instructions": one.instructions,
+            **one.kinds,
+        }
+        for one in found
+    ]
+    result = {
+        "schema": VERSION, "benchmark": NAME, "command": ["python", *sys.argv], "verified": True, "complete": True,
+        "environment": environment(), "device": {}, "units": units_of(NAME, rows), "panels": {NAME: rows},
+        "notes": [], "failures": [],
+    }  # fmt: skip
+    before = json.loads(file.read_text(encoding="utf-8"))["results"] if file.exists() else []
+    kept = [one for one in before if one["panels"][NAME][0]["when"] != when]
+    write_json(file, {"schema": VERSION, "collection": "kernels in the code of GPUs", "results": [*kept, result]})
 
 
 if __name__ == "__main__":

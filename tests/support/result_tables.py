@@ -173,16 +173,17 @@ def gallery() -> Rows:
 
 def gpu_code() -> Rows:
     """Yield the rows of what NVIDIA's assembler makes of our kernels, before the last change of them and now."""
-    rows = json.loads((ROOT / "docs" / "results" / "gpu-code.json").read_text(encoding="utf-8"))
+    results = json.loads((ROOT / "docs" / "results" / "gpu-code.json").read_text(encoding="utf-8"))["results"]
+    rows = [row for result in results for row in result["panels"]["gpu-code"]]
     found = {(row["kernel"], row["capability"], row["when"]): row for row in rows}
-    kinds = ("loads", "stores", "shared", "floating", "moves", "integers", "control")
+    numbers = (
+        "registers blocks local_bytes shared_bytes instructions loads stores shared floating moves integers control"
+    )
     for kernel, capability in dict.fromkeys(key[:2] for key in found):
         before, now = (found[kernel, capability, when] for when in ("before", "now"))
-        pairs = [(before[name], now[name]) for name in ("registers", "blocks", "local", "shared", "instructions")]
-        pairs += [(before["kinds"][kind], now["kinds"][kind]) for kind in kinds]
-        shape = "{x} x {y}, {lanes}".format(**now["shape"])
+        pairs = [(before[name], now[name]) for name in numbers.split()]
         cells = (f"{old:g}" if old == new else f"{old:g} → {new:g}" for old, new in pairs)
-        yield [kernel, capability, shape, *cells]
+        yield [kernel, capability, now["shape"], *cells]
 
 
 TABLES: dict[tuple[str, str], Callable[[], Rows]] = {

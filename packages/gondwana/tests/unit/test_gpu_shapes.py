@@ -27,8 +27,8 @@ def test_guesses_need_no_stack_and_fit(name: str, capability: tuple[int, int]) -
     case = CASES[name]
     found = case.built(case.guess, capability)
     registers, instructions = MOST[name.removesuffix(", float64")]
-    assert found.local == 0
-    assert found.shared <= 48 << 10
+    assert found.local_bytes == 0
+    assert found.shared_bytes <= 48 << 10
     assert found.blocks >= 2
     if capability == (9, 0):
         assert 0 < found.registers <= registers
@@ -42,5 +42,5 @@ def test_shapes_of_trials_are_assembled(name: str) -> None:
     case = CASES[name]
     for shape in case.shapes(every=False):
         found = case.built(shape, (9, 0))
-        assert found.shared <= 48 << 10, shape
+        assert found.shared_bytes <= 48 << 10, shape
         assert found.blocks >= 1, shape
