@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -30,9 +28,10 @@ from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.inspection import assembly
 from gondwana.kernels.intermediate import bytes_kept, numbered
 from gondwana.kernels.variant import Variant
-from gondwana.results import VERSION, environment, units_of, write_json
+from gondwana.results import write_json
 from gondwana_apps.grayscott.kernels import Noise, Rates, react_and_diffuse
 from gondwana_bench.stencil import sweep7, sweep27
+from support.by_hand import recording
 
 NAME = "gpu-code"
 BOX = gw.RectDomain((0, 0, 0), (256, 256, 256))
@@ -216,14 +215,8 @@ def _add(file: Path, when: str, found: list[Result]) -> None:
         }
         for one in found
     ]
-    result = {
-        "schema": VERSION, "benchmark": NAME, "command": ["python", *sys.argv], "verified": True, "complete": True,
-        "environment": environment(), "device": {}, "units": units_of(NAME, rows), "panels": {NAME: rows},
-        "notes": [], "failures": [],
-    }  # fmt: skip
-    before = json.loads(file.read_text(encoding="utf-8"))["results"] if file.exists() else []
-    kept = [one for one in before if one["panels"][NAME][0]["when"] != when]
-    write_json(file, {"schema": VERSION, "collection": "kernels in the code of GPUs", "results": [*kept, result]})
+    collection = "kernels in the code of GPUs"
+    write_json(file, recording.merged(file, rows, NAME, ("when",), collection, verified=True))
 
 
 if __name__ == "__main__":

@@ -59,7 +59,9 @@ def record(rows: Iterable[Row], benchmark: str, keys: Sequence[str], path: Path 
         end = f"load of others {one['foreign_load']}, {'right' if one['verified'] else 'WRONG'}"
         print(f"{case}, {one['ranks']} ranks: {times}, theirs / ours {ratio(one)}, {end}", flush=True)
     if path is not None:
-        write_json(path, _merged(path, measured, benchmark, keys))
+        collection = f"{benchmark} beside the same by hand and by other libraries"
+        verified = all(one["verified"] for one in measured)
+        write_json(path, merged(path, measured, benchmark, keys, collection, verified=verified))
 
 
 def ratio(of: Row) -> str:
@@ -67,8 +69,10 @@ def ratio(of: Row) -> str:
     return "{:.2f} ({:.2f} to {:.2f})".format(*(of[f"ratio{end}"] for end in ("", "_low", "_high")))
 
 
-def _merged(path: Path, rows: list[Row], benchmark: str, keys: Sequence[str]) -> dict[str, Any]:
-    """The collection in a file with a result of these rows, in place of rows of the same measurement."""
+def merged(
+    path: Path, rows: list[Row], benchmark: str, keys: Sequence[str], collection: str, *, verified: bool
+) -> dict[str, Any]:
+    """Return the collection in a file with a result of these rows, in place of one with the same values of the keys."""
 
     def measurement(one: Row) -> list[Any]:
         return [one[key] for key in keys]
@@ -77,10 +81,9 @@ def _merged(path: Path, rows: list[Row], benchmark: str, keys: Sequence[str]) ->
     started = job if "gondwana.cli.rank" in sys.orig_argv else ["python"]
     result = {
         "schema": VERSION, "benchmark": benchmark, "command": [*started, *sys.argv],
-        "verified": all(one["verified"] for one in rows), "complete": True, "environment": environment(), "device": {},
+        "verified": verified, "complete": True, "environment": environment(), "device": {},
         "units": units_of(benchmark, rows), "panels": {benchmark: rows}, "notes": [], "failures": [],
     }  # fmt: skip
     before = json.loads(path.read_text("utf-8"))["results"] if path.exists() else []
     kept = [one for one in before if measurement(one["panels"][benchmark][0]) != measurement(rows[0])]
-    collection = f"{benchmark} beside the same by hand and by other libraries"
     return {"schema": VERSION, "collection": collection, "results": [*kept, result]}
