@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import os
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -61,8 +62,16 @@ def is_more(item):
     """Whether a test is marked so, or is for more ranks than per push and for fewer as well."""
     setting = setting_of(item)
     if setting is None or not is_large(setting):
-        return item.get_closest_marker("more") is not None
+        has_more = setting is not None and two_per_node(setting) in settings_of(item)
+        return has_more or item.get_closest_marker("more") is not None
     return not all(map(is_large, settings_of(item)))
+
+
+def two_per_node(setting: Setting) -> Setting | None:
+    """The setting with another rank on each of its two nodes, whose messages are the same; None for other settings."""
+    if (setting.ranks, setting.ranks_per_node) != (2, 1):
+        return None
+    return replace(setting, ranks=4, ranks_per_node=2)
 
 
 def is_large(setting: Setting) -> bool:

@@ -35,8 +35,6 @@ from support.by_hand import recording
 
 NAME = "gpu-code"
 BOX = gw.RectDomain((0, 0, 0), (256, 256, 256))
-REGISTERS = 1 << 16
-"""Registers of a multiprocessor, which gives them to warps in portions of 256."""
 THREADS = 2048
 SHARED = 228 << 10
 KINDS = {
@@ -104,7 +102,7 @@ class Case:
         image, resources = assemble(code.code, capability)
         found = resources[code.symbol]
         a_thread = -(-found.registers // 8) * 8
-        blocks = min(REGISTERS // (a_thread * shape.threads), THREADS // shape.threads, SHARED // (found.shared + 1024))
+        blocks = min(tuner.REGISTERS // (a_thread * shape.threads), THREADS // shape.threads, SHARED // (found.shared + 1024))
         instructions, stored = assembly.sass_loop(disassembled(image))
         kinds: Counter[str] = Counter()
         for opcode, count in instructions.items():
@@ -120,6 +118,7 @@ class Case:
             found.shared,
             round(instructions.total() * share, 1),
             {kind: round(kinds[kind] * share, 1) for kind in KINDS},
+            tuner.is_sound(shape, found),
         )
 
 
@@ -137,6 +136,7 @@ class Result:
         shared_bytes: bytes of a block in shared memory.
         instructions: instructions of the main loop at a point; 0 if they are unknown.
         kinds: the same by purpose.
+        is_sound: whether a trial may choose it.
     """
 
     kernel: str
@@ -148,6 +148,7 @@ class Result:
     shared_bytes: int
     instructions: float
     kinds: dict[str, float]
+    is_sound: bool
 
 
 def cases() -> Iterator[Case]:
@@ -194,7 +195,8 @@ def main() -> None:
             words += f"resident {shape.resident} streamed {shape.streamed:d}"
             print(
                 f"{one.capability} {one.kernel:28} {words:56} {one.registers:4} registers {one.blocks} blocks "
-                f"{one.local_bytes:5} B stack {one.shared_bytes:6} B shared {one.instructions:6} a point {one.kinds}",
+                f"{one.local_bytes:5} B stack {one.shared_bytes:6} B shared {one.instructions:6} a point {one.kinds}"
+                f"{'' if one.is_sound else ' not taken'}",
                 flush=True,
             )
     if options.json:

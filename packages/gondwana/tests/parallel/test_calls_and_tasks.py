@@ -40,6 +40,7 @@ def test_teams(program: str, name: str) -> None:
     checks.run(program, name)
 
 
+@pytest.mark.more
 @TWO_NODES
 @checks.checks("verbs_checks", "collective_checks")
 def test_collectives_between_nodes(program: str, name: str) -> None:

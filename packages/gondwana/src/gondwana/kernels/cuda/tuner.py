@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from gondwana.errors import UsageError
-from gondwana.gpu.interface import CudaError
+from gondwana.gpu.interface import CudaError, EntryFacts
 from gondwana.kernels.cuda.launch import Loaded, toolchain
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.intermediate import bytes_kept
@@ -29,6 +29,9 @@ LEAST = 1 << 20
 
 MOST_SHARED = 48 << 10
 """Bytes of static shared memory that the assembler allows a block."""
+
+REGISTERS = 1 << 16
+"""Registers of a multiprocessor, which gives them to warps in portions of 256."""
 
 Choices = Sequence[dict[str, Any]]
 
@@ -111,8 +114,8 @@ def tuned(
     def seconds(shape: Shape) -> float:
         try:
             one = version(shape)
-            if device.driver.entry_facts(one.entry).local > device.driver.entry_facts(loaded.entry).local:
-                return math.inf  # there are values that found no register
+            if not is_sound(shape, device.driver.entry_facts(one.entry), device.driver.entry_facts(loaded.entry).local):
+                return math.inf
             table = one.table(*box)
             return measured(device, lambda: one.run(table, data, "", 0))
         except CudaError:  # too large for this device; where the device is lost, the launch that follows says so
@@ -124,6 +127,19 @@ def tuned(
     size = tuple(extent.bit_length() for extent in extents)
     found = recorded((device.facts.name, toolchain(), *key, repr(size), str(kept is not None)), search)
     return version(Shape(**found))
+
+
+def is_sound(shape: Shape, facts: EntryFacts, local: int = 0) -> bool:
+    """Whether values of a version found registers, and two of its blocks find room on a multiprocessor. Pure.
+
+    With one block, all its threads wait for the same barriers and loads.
+
+    Args:
+        shape: shape of its launches.
+        facts: resources of the version.
+        local: bytes of local memory that the kernel needs in any shape.
+    """
+    return facts.local <= local and 2 * shape.threads * 8 * -(-facts.registers // 8) <= REGISTERS
 
 
 def _worth_a_trial(loaded: Loaded, points: int) -> bool:
