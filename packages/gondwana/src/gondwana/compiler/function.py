@@ -115,7 +115,8 @@ class JitFunction(Compilable, Generic[P, R]):
         return f"{fingerprint(self.py_func)} {self.reassociate}"
 
     def __repr__(self) -> str:
-        return described("gw.jit", self.py_func, self._entries)
+        # Those of threads have another key: see `gw.parallel`.
+        return described("gw.jit", self.py_func, [key[1] if key[:1] == ("team",) else key for key in self._entries])
 
     @traced("compile", lambda self, *_args: f"prepare {self._name}")
     def _compile(self, specs: tuple[Spec, ...]) -> tuple[Any, tuple[str, ...] | str]:
