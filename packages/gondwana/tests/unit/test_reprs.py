@@ -12,7 +12,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.arrays.drawing import drawn
-from gondwana.runtime.notebook import nbytes_text
+from gondwana.notebook import nbytes_text
 
 HERE = Path(__file__).name
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gondwana import notebook
 from gondwana.arrays.base import DomainArray, Position
 from gondwana.compiler.debugging.interpreting import ElementsInKernels
 from gondwana.compiler.types.arguments import WORD, ArraySpec, Described, dtype_name, intern
@@ -20,7 +21,6 @@ from gondwana.compiler.types.records import element_dtype, spelled
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.runtime import notebook
 from gondwana.transfer.box import MemoryOrder as MemoryOrder, StridedBox
 from gondwana.transfer.verbs import copy
 

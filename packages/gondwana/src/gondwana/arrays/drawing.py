@@ -1,17 +1,31 @@
-"""A drawing of the blocks of a layout and the ranks that own them, for notebooks."""
+"""Layouts in notebooks: a drawing of the blocks and the ranks that own them."""
 
 from __future__ import annotations
 
 import math
 
+from gondwana import notebook
 from gondwana.arrays.layout import Layout
-from gondwana.runtime import notebook
 
 _LARGEST, _SMALLEST = 260.0, 40.0
 """Longest side of a drawing, and least height and width of its blocks' area [px]."""
 _MOST_BLOCKS = 48
 """The most blocks along an axis that are drawn."""
 _MARGIN = 14.0
+
+
+def shown(layout: Layout) -> str:
+    """Return the HTML of a layout: its facts and its blocks. Local."""
+    facts = {
+        "domain": repr(layout.domain),
+        "ranks": math.prod(layout.grid),
+        "grid": layout.grid,
+        "ghosts": layout.ghost,
+        "periodic": layout.periodic,
+        "memory order": layout.order,
+        "division": layout.division if layout.cuts is None else f"cuts {layout.cuts}",
+    }
+    return notebook.shown("Layout", facts, drawn(layout))
 
 
 def drawn(layout: Layout, rank: int | None = None) -> str:

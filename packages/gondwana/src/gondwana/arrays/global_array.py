@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from gondwana import notebook
 from gondwana.arrays.array import Array, MemoryOrder
 from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.divided import Divided, start_copy
@@ -36,7 +37,6 @@ from gondwana.domains import IndexSet, RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.kinds import MemoryKind, host
 from gondwana.memory.segment import Segment
-from gondwana.runtime import notebook
 from gondwana.teams import Team
 from gondwana.transfer.box import contiguous_strides, moved
 from gondwana.transfer.plans.plan import Plan

@@ -162,19 +162,9 @@ class Layout:
         return cls(box, blocks, widths, closed, order, division, given)
 
     def _repr_html_(self) -> str:
-        from gondwana.arrays.drawing import drawn
-        from gondwana.runtime import notebook
+        from gondwana.arrays import drawing
 
-        facts = {
-            "domain": repr(self.domain),
-            "ranks": math.prod(self.grid),
-            "grid": self.grid,
-            "ghosts": self.ghost,
-            "periodic": self.periodic,
-            "memory order": self.order,
-            "division": self.division if self.cuts is None else f"cuts {self.cuts}",
-        }
-        return notebook.shown("Layout", facts, drawn(self))
+        return drawing.shown(self)
 
     def balanced(self, weights: Sequence[npt.ArrayLike | None]) -> Layout:
         """Return the layout with the same grid whose blocks have weights as equal as possible. Local.

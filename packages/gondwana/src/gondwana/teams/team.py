@@ -14,8 +14,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from gondwana import notebook
 from gondwana.errors import UsageError
-from gondwana.runtime import notebook, start
+from gondwana.runtime import start
 from gondwana.runtime.exits import RemoteError
 from gondwana.runtime.later import ComputedOnce
 from gondwana.runtime.placement.report import simulated_ranks_per_node
