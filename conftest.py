@@ -17,6 +17,8 @@ from support import jobs
 
 # A thread of NumPy's BLAS without work polls for 2**26 cycles, which other tests need, before it sleeps: here 2**4.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+# Otherwise jobs that take more than ten seconds would say on standard error how far they are.
+os.environ.setdefault("GONDWANA_PROGRESS", "0")
 
 
 def pytest_addoption(parser):

@@ -34,6 +34,7 @@ ROOMS = (
     "moved",
     "errors",
     "inputs",
+    "notebook",
     "domains",
     "runtime",
     "teams",

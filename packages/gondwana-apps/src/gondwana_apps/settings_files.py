@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import json
+import re
+import shutil
+import textwrap
 import tomllib
-from argparse import Namespace
+from argparse import SUPPRESS, Action, ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -19,6 +24,7 @@ from gondwana_apps.options import Parser
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+_INDENT = "    "
 _NOT_TOML = ValueError, RecursionError
 """Errors of `tomllib`: its own, or Python's for numbers of many digits and for many brackets."""
 
@@ -35,10 +41,13 @@ class Given(NamedTuple):
     places: dict[str, str]
 
 
-def settings_parser(program: str, description: str, file: str = "in TOML", nargs: str | None = "?") -> Parser:
+def settings_parser(
+    kind: type[msgspec.Struct], program: str, description: str, file: str = "in TOML", nargs: str | None = "?"
+) -> Parser:
     """Return a command line with settings, and with a file for the result. Local.
 
     Args:
+        kind: type of the settings: its docstring describes each key, as `keys_text` shows them.
         program: name of the application.
         description: purpose of the application.
         file: what the settings file is.
@@ -49,8 +58,41 @@ def settings_parser(program: str, description: str, file: str = "in TOML", nargs
     made.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], help="replace a key of the file; may be repeated"
     )
+    made.add_argument("--keys", action=_ShowKeys, kind=kind, help="show all keys of the settings and exit")
     made.add_argument("--json", metavar="FILE", help="write the result as JSON")
     return made
+
+
+class _ShowKeys(Action):
+    """Prints the keys of settings and exits, as `--help` does."""
+
+    def __init__(self, *, kind: type[msgspec.Struct], **given: Any) -> None:
+        super().__init__(**given, nargs=0, default=SUPPRESS)
+        self._kind = kind
+
+    def __call__(self, parser: ArgumentParser, *given: object) -> None:
+        print(keys_text(self._kind, shutil.get_terminal_size().columns))
+        parser.exit()
+
+
+def keys_text(kind: type[msgspec.Struct], width: int = 80) -> str:
+    """Return all keys of settings with their default, meaning and legal values, as text. Local.
+
+    Args:
+        kind: type of the settings: a Struct with a default for each key, whose docstring has their meaning.
+        width: columns.
+    """
+    listed = (inspect.getdoc(kind) or "").partition("Attributes:")[2]
+    meanings = dict(re.findall(r"^    (\w+): ((?:.|\n     +)*)", listed, re.MULTILINE))
+    hints, parts = get_type_hints(kind, include_extras=True), []
+    defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
+    for key, hint in hints.items():
+        meaning = " ".join(meanings.get(key, "").split()).rstrip(".")
+        text = f"{meaning}; {legal_values(hint)}" if meaning else legal_values(hint)
+        parts.append(f"{key} = {one_line(defaults[key], 200)}")
+        lines = textwrap.wrap(text, max(width, 40) - len(_INDENT), break_on_hyphens=False)
+        parts += [_INDENT + line for line in lines]
+    return "\n".join(parts)
 
 
 def load(kind: type[S], options: Namespace) -> S:
@@ -161,6 +203,36 @@ def one_line(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def legal_values(hint: Any) -> str:
+    """Return a description of the values that the type of a key admits. Local.
+
+    Example:
+        >>> legal_values(int | None), legal_values(Annotated[float, msgspec.Meta(gt=0.0, le=1e9)])
+        ('a whole number or null', 'a number above 0 and up to 1e+09')
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return " or ".join(json.dumps(value) for value in arguments)
+    if origin is UnionType or origin is Union:
+        return " or ".join("null" if argument is type(None) else legal_values(argument) for argument in arguments)
+    if origin is tuple:
+        count = "" if ... in arguments else f"{len(arguments)} "
+        return f"a list of {count}numbers, each {legal_values(arguments[0])}"
+    if origin is Annotated:
+        base, meta = arguments
+        return f"{legal_values(base)}{_limits(meta, 'd' if base is int else 'g')}"
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}[hint]
+
+
+def _limits(meta: Any, form: str) -> str:
+    """The limits of a number."""
+    if meta.ge is not None and meta.le is not None:
+        return f" from {meta.ge:{form}} to {meta.le:{form}}"
+    ends = ("of at least", meta.ge), ("above", meta.gt), ("up to", meta.le), ("below", meta.lt)
+    found = " and ".join(f"{words} {end:{form}}" for words, end in ends if end is not None)
+    return f" {found}" if found else ""
+
+
 def file_name(path: str | Path) -> str:
     """Return the name of a file on one printable line. Local."""
     text = str(path)
@@ -195,8 +267,6 @@ def _converted(hints: dict[str, Any], key: str, value: Any, place: str, refused:
         raise UsageError(printable(f"{place}: unknown key {key}; {advice}"))
     try:
         return msgspec.convert(value, hints[key])
-    except (msgspec.ValidationError, OverflowError) as error:
-        parts = (hints[key], *get_args(hints[key]))
-        choices = [choice for part in parts if get_origin(part) is Literal for choice in get_args(part)]
-        legal = ", ".join(map(repr, choices)) or str(error).replace("`", "").removeprefix("Expected ")
-        raise UsageError(printable(f"{place}: {key} is {value!r}; legal is: {legal}")) from None
+    except (msgspec.ValidationError, OverflowError):
+        legal = legal_values(hints[key])
+        raise UsageError(printable(f"{place}: {key} is {value!r}; legal is {legal}")) from None

@@ -194,6 +194,9 @@ class Promise(Generic[T]):
     def __init__(self) -> None:
         self.future: Future[T] = Future()
 
+    def __repr__(self) -> str:
+        return f"<Promise of {self.future!r}>"
+
     def set_result(self, value: T | Future[T]) -> None:
         """Complete the future with a result; if that is a future, with its result once it is ready. Local."""
         if isinstance(value, Future):

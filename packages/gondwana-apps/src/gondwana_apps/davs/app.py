@@ -114,7 +114,9 @@ def main(argv: list[str]) -> int:
 
 
 def _parse(argv: list[str]) -> Given:
-    parser = settings_files.settings_parser("davs", "Cluster points by deterministic annealing with a sponge.")
+    parser = settings_files.settings_parser(
+        Settings, "davs", "Cluster points by deterministic annealing with a sponge."
+    )
     parser.add_argument("--preset", metavar="NAME", help=f"settings to start from: {', '.join(PRESETS)} [charge5]")
     parser.add_argument("--points", metavar="FILE", help="points to read: replaces the key DistanceMatrixFile")
     parser.add_argument("--seed", type=whole, default=0, metavar="N", help="of the points that a preset generates [0]")

@@ -38,7 +38,7 @@ INSPECTED_CELLS = 130
 
 def _parser() -> Parser:
     file = "a JSON object (name ends in .json)"
-    parser = settings_parser("gray-scott", "Simulate the Gray-Scott reaction in a cube.", file, nargs=None)
+    parser = settings_parser(Settings, "gray-scott", "Simulate the Gray-Scott reaction in a cube.", file, nargs=None)
     parser.add_argument("--device", choices=DEVICES, help="where the kernels run, whatever the file says")
     return parser
 

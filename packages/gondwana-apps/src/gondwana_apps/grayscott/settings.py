@@ -19,7 +19,7 @@ from msgspec import Meta
 from gondwana.errors import UsageError
 from gondwana_apps.grayscott.presets import PRESETS, Boundary, PresetName
 from gondwana_apps.grayscott.settings_file import parse_value, read_settings_file
-from gondwana_apps.settings_files import closest, file_name, one_line, override
+from gondwana_apps.settings_files import closest, file_name, legal_values, one_line, override
 
 MAX_INT = 2**31 - 1
 
@@ -230,7 +230,7 @@ def _convert(key: str, value: Any, where: str) -> Any:
     except (msgspec.ValidationError, OverflowError):
         given = f"{where}: {key} is {one_line(value)}"
         reason = _REFUSED.get((key, value)) if isinstance(value, str) else None
-        legal = f"legal is {_describe(_HINTS[key])}"
+        legal = f"legal is {legal_values(_HINTS[key])}"
         raise UsageError(f"{given}; {reason + '; ' if reason else ''}{legal}{_repair(key, value)}") from None
 
 
@@ -244,7 +244,7 @@ def _advice_for_unknown(key: str) -> str:
 def _repair(key: str, value: object) -> str:
     """Return what to write instead if the value shows the intention."""
     hint = _HINTS[key]
-    if isinstance(value, float) and value.is_integer() and _describe(hint).startswith("an integer"):
+    if isinstance(value, float) and value.is_integer() and legal_values(hint).startswith("a whole number"):
         return f"; write {int(value)}"
     choices = list(_choices(hint))
     if isinstance(value, str) and value in {str(choice) for choice in choices if isinstance(choice, int)}:
@@ -256,22 +256,6 @@ def _repair(key: str, value: object) -> str:
     if isinstance(value, str) and (value.lower() in {"true", "false"} or value.strip().replace(".", "", 1).isdigit()):
         return f"; write {value.strip().lower()} without quotes"
     return ""
-
-
-def _describe(hint: Any) -> str:
-    """Return a description of the values that a key's type admits."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Literal:
-        return " or ".join(json.dumps(value) for value in arguments)
-    if origin is types.UnionType or origin is typing.Union:
-        return " or ".join("null" if argument is type(None) else _describe(argument) for argument in arguments)
-    if origin is tuple:
-        return f"a list of {len(arguments)} numbers, each {_describe(arguments[0])}"
-    if origin is Annotated:
-        base, meta = arguments
-        low = f"above {meta.gt:g}" if meta.gt is not None else f"from {meta.ge:g}"
-        return f"{_describe(base)} {low} to {meta.le if base is int else format(meta.le, 'g')}"
-    return {int: "an integer", float: "a number", bool: "true or false", str: "a string"}[hint]
 
 
 def _parse_override(text: str) -> tuple[str, Any]:

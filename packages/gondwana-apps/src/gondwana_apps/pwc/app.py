@@ -23,7 +23,9 @@ from gondwana_apps.pwc.rows import Rows
 from gondwana_apps.pwc.settings import Settings
 from gondwana_apps.timers import slowest
 
-PARSER = settings_files.settings_parser("pwc", "Cluster points of which only the dissimilarities of pairs are known.")
+PARSER = settings_files.settings_parser(
+    Settings, "pwc", "Cluster points of which only the dissimilarities of pairs are known."
+)
 PARSER.add_argument("--plot", metavar="FILE", help="draw eigenvalues and clusters over temperature, as PNG")
 COMMUNICATION = ("allreduce", "send_receive", "eigen_send_receive")
 _VECTORS = 20

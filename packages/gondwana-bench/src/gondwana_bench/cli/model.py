@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gondwana.cli import launch
+from gondwana.cli.help_by_package import Sentences
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, write_model
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 model = typer.Typer(
     help="Fit a machine to measured steps, and predict steps on many ranks.",
+    cls=Sentences,
     no_args_is_help=True,
     rich_markup_mode=None,
 )

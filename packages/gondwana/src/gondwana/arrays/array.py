@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gondwana import notebook
 from gondwana.arrays.base import DomainArray, Position
 from gondwana.compiler.debugging.interpreting import ElementsInKernels
 from gondwana.compiler.types.arguments import WORD, ArraySpec, Described, dtype_name, intern
@@ -22,6 +23,9 @@ from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.transfer.box import MemoryOrder as MemoryOrder, StridedBox
 from gondwana.transfer.verbs import copy
+
+_FEW, _MANY = 8, 60
+"""The most elements of an array whose values its text shows, and of one that a notebook shows without a gap."""
 
 
 class Array(DomainArray):
@@ -195,7 +199,19 @@ class Array(DomainArray):
         return Array, (self._data, self._domain)
 
     def __repr__(self) -> str:
-        return f"Array({spelled(self.dtype)}, {self._domain!r})"
+        values = f", {self._data.tolist()}" if 0 < self._data.size <= _FEW else ""
+        return f"Array({spelled(self.dtype)}, {self._domain!r}{values})"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "dtype": spelled(self.dtype),
+            "domain": repr(self._domain),
+            "shape": self._domain.shape,
+            "memory": f"{notebook.nbytes_text(self._data.nbytes)}, "
+            + ("private" if self._anchor is None else f"of rank {self._anchor[0].rank}, reached by others"),
+        }
+        values = np.array2string(self._data, threshold=_MANY, edgeitems=2) if self._data.ndim else ""
+        return notebook.shown("Array", facts, f"<pre>{notebook.plain(values)}</pre>")
 
     def __gondwana_array__(self) -> Array:
         """The array that a kernel sees: this one."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from gondwana import notebook
 from gondwana.arrays.array import Array, MemoryOrder
 from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.divided import Divided, start_copy
@@ -399,6 +400,23 @@ class GlobalArray(Divided):
             f"periodic={self.periodic}, {boundary}order={self.order!r}, kind={self.kind!r}, {self.team.name}"
             + (f", cuts={self.layout.cuts})" if self.layout.cuts else ")")
         )
+
+    def _repr_html_(self) -> str:
+        from gondwana.arrays.drawing import drawn
+
+        cells = math.prod(self.domain.shape)
+        mine = self.layout.held(self.team.rank)
+        facts = {
+            "dtype": spelled(self.dtype),
+            "domain": repr(self.domain),
+            "cells": f"{cells:,}, {notebook.nbytes_text(cells * self.dtype.itemsize)} without ghosts",
+            "of this rank": f"{self.owned!r}, {notebook.nbytes_text(mine.size * self.dtype.itemsize)} with ghosts",
+            "ghosts": self.ghost,
+            "boundary": ", ".join(f"{face}: {one}" for face, one in self.boundary.items()) or "none",
+            "kind of memory": self.kind,
+            "team": f"{self.team.name}, rank {self.team.rank} of {self.team.size}, grid {self.grid}",
+        }
+        return notebook.shown("GlobalArray", facts, drawn(self.layout, self.team.rank))
 
 
 def _memory(layout: Layout, rank: int, dtype: np.dtype[Any], kind: MemoryKind) -> BlockMemory:

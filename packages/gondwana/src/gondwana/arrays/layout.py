@@ -161,6 +161,11 @@ class Layout:
             raise UsageError(f"grid={blocks} and cuts={cuts!r}: give as many widths as blocks, or leave out the grid")
         return cls(box, blocks, widths, closed, order, division, given)
 
+    def _repr_html_(self) -> str:
+        from gondwana.arrays import drawing
+
+        return drawing.shown(self)
+
     def balanced(self, weights: Sequence[npt.ArrayLike | None]) -> Layout:
         """Return the layout with the same grid whose blocks have weights as equal as possible. Local.
 

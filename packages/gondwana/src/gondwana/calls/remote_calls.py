@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -15,9 +15,15 @@ from gondwana.futures import Future
 from gondwana.runtime import cores, interruptions, progress
 from gondwana.teams import Team, world
 
+T = TypeVar("T")
+
 _FIRST_PAUSE, _LONGEST_PAUSE = 1e-5, 1e-3
 
 
+@overload
+def rpc(rank: int, function: Callable[..., Future[T]], *args: Any, team: Team = world, **kwargs: Any) -> Future[T]: ...
+@overload
+def rpc(rank: int, function: Callable[..., T], *args: Any, team: Team = world, **kwargs: Any) -> Future[T]: ...
 def rpc(rank: int, function: Callable[..., Any], *args: Any, team: Team = world, **kwargs: Any) -> Future[Any]:
     """Call `function(*args, **kwargs)` on another rank and return the future of its result. Local; internal progress.
 
@@ -77,6 +83,14 @@ def rpc_ff(rank: int, function: Callable[..., Any], *args: Any, team: Team = wor
     endpoints.request_nothing(rank, team, function, args, kwargs)
 
 
+@overload
+def try_rpc(
+    rank: int, function: Callable[..., Future[T]], *args: Any, team: Team = world, **kwargs: Any
+) -> Future[T] | None: ...
+@overload
+def try_rpc(
+    rank: int, function: Callable[..., T], *args: Any, team: Team = world, **kwargs: Any
+) -> Future[T] | None: ...
 def try_rpc(
     rank: int, function: Callable[..., Any], *args: Any, team: Team = world, **kwargs: Any
 ) -> Future[Any] | None:

@@ -52,7 +52,6 @@ def application(only: str | None = None) -> typer.Typer:
     app = typer.Typer(
         name="gondwana",
         cls=help_by_package.Commands,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )

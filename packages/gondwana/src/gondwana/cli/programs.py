@@ -61,6 +61,11 @@ def commands() -> tuple[str, ...]:
     return (*OWN, *sorted(added(COMMANDS).keys() - set(OWN)))
 
 
+def beginning_with(start: str) -> list[str]:
+    """Return the programs of installed packages whose names begin so. Local: imports none of them."""
+    return sorted(name for name in added(PROGRAMS) if name.startswith(start))
+
+
 def is_program(name: str) -> bool:
     """Return whether an installed package has a program of this name. Local: imports none of it."""
     return not (os.sep in name or name.endswith(".py")) and name in added(PROGRAMS)

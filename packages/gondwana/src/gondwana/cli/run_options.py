@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from gondwana.cli import programs
 from gondwana.cli.numbers import whole
 from gondwana.cli.run import Device, start
 from gondwana.runtime import tracing
@@ -35,7 +36,9 @@ def run(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="PROGRAM", help="An application, the path of a program, or a command such as pytest; see -m."
+            metavar="PROGRAM",
+            help="An application, the path of a program, or a command such as pytest; see -m.",
+            autocompletion=programs.beginning_with,
         ),
     ],
     arguments: Arguments = None,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import os
 import types as pytypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
@@ -16,7 +17,7 @@ from gondwana.compiler.cache import fingerprint, toolchain, watch
 from gondwana.compiler.debugging.errors import as_seen_by_users, raise_from_block
 from gondwana.compiler.debugging.interpreting import called, interprets
 from gondwana.compiler.mpi import objects
-from gondwana.compiler.types.arguments import Spec, array_specs, describe, holds_handle, working_precision
+from gondwana.compiler.types.arguments import Spec, array_specs, brief, describe, holds_handle, working_precision
 from gondwana.errors import KernelError
 from gondwana.runtime import collector, interruptions
 from gondwana.runtime.tracing import traced
@@ -27,6 +28,22 @@ R = TypeVar("R")
 HEADER_WORDS = 3
 """Words of the argument block before the arguments: status, exception, address of the result."""
 RESULT_WORDS = 16
+
+
+def described(decorator: str, function: pytypes.FunctionType, compiled: Iterable[tuple[Spec, ...]]) -> str:
+    """Return the text of a decorated function: its name, its place, and the arguments that it is compiled for. Local.
+
+    Args:
+        decorator: name of the decorator.
+        function: the undecorated function.
+        compiled: specs of the arguments of each version.
+    """
+    kinds = list(dict.fromkeys(f"({'; '.join(map(brief, specs))})" for specs in compiled))
+    more = f" and {len(kinds) - 1} more" if len(kinds) > 1 else ""
+    state = f"compiled for {kinds[-1]}{more}" if kinds else "not compiled yet"
+    code = function.__code__
+    place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+    return f"<{decorator} {function.__qualname__} ({place}), {state}>"
 
 
 class Compilable:
@@ -96,6 +113,10 @@ class JitFunction(Compilable, Generic[P, R]):
     def fingerprint(self) -> str:
         """Return the name of the function in the cache, whatever its arguments. Local."""
         return f"{fingerprint(self.py_func)} {self.reassociate}"
+
+    def __repr__(self) -> str:
+        # Those of threads have another key: see `gw.parallel`.
+        return described("gw.jit", self.py_func, [key[1] if key[:1] == ("team",) else key for key in self._entries])
 
     @traced("compile", lambda self, *_args: f"prepare {self._name}")
     def _compile(self, specs: tuple[Spec, ...]) -> tuple[Any, tuple[str, ...] | str]:

@@ -32,8 +32,11 @@ class Domain(IndexSet):
     _ndim: int
     _rects: tuple[RectDomain, ...]
 
-    def __init__(self) -> None:
-        raise TypeError("a Domain is made by Domain.of(*boxes), by Domain.from_points(points), or by | and - of boxes")
+    def __init__(self, *given: object) -> None:
+        raise TypeError(
+            f"Domain({', '.join(map(repr, given))}): a Domain is made by Domain.of(*boxes), by "
+            "Domain.from_points(points), or by | and - of boxes"
+        )
 
     @classmethod
     def of(cls, *sets: IndexSet) -> Domain:

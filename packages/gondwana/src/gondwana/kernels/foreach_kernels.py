@@ -14,7 +14,7 @@ from gondwana.compiler.cache import fingerprint, watch
 from gondwana.compiler.debugging import checks
 from gondwana.compiler.debugging.errors import as_seen_by_users
 from gondwana.compiler.debugging.interpreting import interpreted, interprets, returned
-from gondwana.compiler.function import bind, jit, parameters
+from gondwana.compiler.function import bind, described, jit, parameters
 from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
 from gondwana.domains import IndexSet
@@ -94,6 +94,10 @@ class Kernel:
         self.interpreted = interprets(function)
         self._watch = watch(function)
         functools.update_wrapper(self, function)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        decorator = "gw.foreach" if self.operation is None else "gw.reduce"
+        return described(decorator, self.py_func, [variant.specs for variant, _ in self._versions])
 
     def forget_if_stale(self) -> bool:
         """Drop the compiled versions if constants have changed since, and return whether so. Local.

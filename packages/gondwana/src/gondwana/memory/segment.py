@@ -181,8 +181,8 @@ class Segment:
         part = None if problem is not None else _Part(proposal, kind, self.nbytes, address, memory is not None, exposed)
         parts = team.allgather(part)
         self._window: Window | None = None
-        if None not in parts:
-            self._parts: list[_Part] = parts
+        self._parts = [part for part in parts if part is not None]
+        if len(self._parts) == team.size:
             self.key = self._parts[0].proposal
             hosted = [entry for entry in entries if isinstance(entry, _Published)]
             self._published = {entry.rank: entry for entry in hosted if entry.file or entry.rank == team.rank}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import _thread
 import atexit
 import contextlib
+import io
 import math
 import opcode
 import os
@@ -17,7 +18,6 @@ import socket
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
@@ -257,10 +257,9 @@ def _describe(kind: type[BaseException], error: BaseException, trace: TracebackT
         message = str(error) if isinstance(error, UsageError | LaunchError) else None
     if message is not None:
         return f"gondwana: error: {message}\n"
-    text = "".join(traceback.format_exception(kind, error, trace))
-    if _state.comm is None:
-        return text
-    return _prefixed(text)
+    with contextlib.redirect_stderr(io.StringIO()) as text:
+        sys.__excepthook__(kind, error, trace)  # with "Did you mean", which `traceback` lacks before Python 3.12
+    return text.getvalue() if _state.comm is None else _prefixed(text.getvalue())
 
 
 def _prefixed(text: str) -> str:

@@ -31,6 +31,9 @@ _FEW = 20
 _MANY = 100
 """Polls with MPI, where there are other nodes, before a waiting rank makes progress: about as long as a round trip."""
 
+_SHOWN = 8
+"""The most channels whose counters the text of a signal shows."""
+
 MOST = 2**31 - 1
 """The largest number of arrivals of one call: the counters of 64 bits then never overflow."""
 
@@ -107,7 +110,7 @@ class Signal:
         except OverflowError:
             pass  # no integer of 64 bits, which is illegal
         if not 0 <= rank < self.team.size or not 0 <= channel < self.channels or not 0 <= n <= MOST:
-            raise UsageError(f"{self!r} has no rank {rank} with channel {channel} to add {n} to{self._legal()}")
+            raise UsageError(f"{self.label} has no rank {rank} with channel {channel} to add {n} to{self._legal()}")
         self._add_far(rank, n, channel)
 
     @traced("wait", "wait for a signal")
@@ -168,13 +171,13 @@ class Signal:
             UsageError: there is no such rank or channel.
         """
         if not 0 <= rank < self.team.size or not 0 <= channel < self.channels:
-            raise UsageError(f"{self!r} has no rank {rank} with channel {channel}{self._legal()}")
+            raise UsageError(f"{self.label} has no rank {rank} with channel {channel}{self._legal()}")
         return self.segment.address_of(rank) + channel * _CHANNEL
 
     def _line(self, n: int, channel: int) -> int:
         """Return the address of a channel of this rank."""
         if not 0 <= channel < self.channels or not 0 <= n <= MOST:
-            raise UsageError(f"{self!r} has no channel {channel} to wait on for {n}{self._legal()}")
+            raise UsageError(f"{self.label} has no channel {channel} to wait on for {n}{self._legal()}")
         return self._own + channel * _CHANNEL
 
     def _add_far(self, rank: int, n: int, channel: int) -> None:
@@ -188,10 +191,19 @@ class Signal:
         return f": legal are ranks 0 to {self.team.size - 1}, channels 0 to {self.channels - 1} and counts 0 to {MOST}"
 
     def _what(self, n: int, channel: int) -> str:
-        return f"{n} arrivals on channel {channel} of {self!r}"
+        return f"{n} arrivals on channel {channel} of {self.label}"
+
+    @property
+    def label(self) -> str:
+        """A name in messages, the same on all ranks that make their signals in the same order."""
+        return f"Signal {self.segment.key & 0xFFFFFFFF} of {self.team.name}"
 
     def __repr__(self) -> str:
-        return f"Signal {self.segment.key & 0xFFFFFFFF} of {self.team.name}"
+        if self.segment.closed:
+            return f"<{self.label}, closed>"
+        shown = range(min(self.channels, _SHOWN))
+        arrived = ", ".join(str(_count.call(self._own + channel * _CHANNEL)) for channel in shown)
+        return f"<{self.label}, arrived here: {arrived}{', ...' if self.channels > _SHOWN else ''}>"
 
     def __gondwana_argument__(self) -> Described:
         """Spec and words for compiled code: the segment's table, channels."""

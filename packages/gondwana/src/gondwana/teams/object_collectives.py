@@ -12,7 +12,7 @@ import functools
 import itertools
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from gondwana.teams import mpi
 from gondwana.teams.blocking import FIRST, MOST_FOLDING, ROOM, Blocking
 from gondwana.teams.ops import SUM, Combine, function_of
 
+T = TypeVar("T")
 _Bytes = npt.NDArray[np.uint8]
 
 
@@ -47,7 +48,7 @@ class ObjectCollectives(Blocking):
             found = everything.data
         return self._pickler.loads(found)  # which leaves what is behind the pickle
 
-    def gather(self, obj: Any, root: int = 0) -> list[Any] | None:
+    def gather(self, obj: T, root: int = 0) -> list[T] | None:
         """Return every rank's object in rank order on ``root``, None on the others. Collective over team. Blocking.
 
         Between nodes the others may return before the root has come.
@@ -60,7 +61,7 @@ class ObjectCollectives(Blocking):
         found = self._gathered(obj, root)
         return found if self.rank == root else None
 
-    def allgather(self, obj: Any) -> list[Any]:
+    def allgather(self, obj: T) -> list[T]:
         """Return every rank's object in rank order, on every rank. Collective over team. Blocking."""
         _refuse_array(obj, "allgather")
         if self._is_large:
@@ -88,7 +89,7 @@ class ObjectCollectives(Blocking):
         self._perform("Scatterv", 0, given, mine, root)
         return self._pickler.loads(mine.data)
 
-    def alltoall(self, objs: Sequence[Any]) -> list[Any]:
+    def alltoall(self, objs: Sequence[T]) -> list[T]:
         """Send ``objs[r]`` to every rank r; return what every rank sent here. Collective over team. Blocking."""
         parts = self._pickled_for_each(objs, "alltoall")
         if self._is_large:
@@ -103,7 +104,7 @@ class ObjectCollectives(Blocking):
         self.comm.Alltoallv(given, (received, counts))
         return list(map(self._pickler.loads, _cut(received, counts)))
 
-    def reduce(self, obj: Any, op: Combine = SUM, root: int = 0) -> Any:
+    def reduce(self, obj: T, op: Combine = SUM, root: int = 0) -> T | None:
         """Return all objects combined with ``op`` on ``root``, None on the others. Collective over team. Blocking.
 
         Args:
@@ -112,9 +113,10 @@ class ObjectCollectives(Blocking):
             root: the rank that gets the result.
         """
         self._check_root(root)
-        return self._folded("reduce", obj, op, self.size, root)
+        found: T | None = self._folded("reduce", obj, op, self.size, root)
+        return found
 
-    def allreduce(self, obj: Any, op: Combine = SUM) -> Any:
+    def allreduce(self, obj: T, op: Combine = SUM) -> T:
         """Return all ranks' objects combined with ``op``, on every rank. Collective over team. Blocking.
 
         Example:
@@ -122,11 +124,13 @@ class ObjectCollectives(Blocking):
             >>> gw.world.allreduce(gw.world.rank, gw.MAX) == gw.world.size - 1
             True
         """
-        return self._folded("allreduce", obj, op, self.size)
+        found: T = self._folded("allreduce", obj, op, self.size)
+        return found
 
-    def scan(self, obj: Any, op: Combine = SUM) -> Any:
+    def scan(self, obj: T, op: Combine = SUM) -> T:
         """Return the objects of ranks 0 to this one combined with ``op``. Collective over team. Blocking."""
-        return self._folded("scan", obj, op, self.rank + 1)
+        found: T = self._folded("scan", obj, op, self.rank + 1)
+        return found
 
     def exscan(self, obj: Any, op: Combine = SUM) -> Any:
         """Return the objects of the ranks before this one combined, None on rank 0. Collective over team. Blocking."""

@@ -7,18 +7,20 @@ import itertools
 import os
 import socket
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
 
+from gondwana import notebook
 from gondwana.errors import UsageError
 from gondwana.runtime import start
 from gondwana.runtime.exits import RemoteError
 from gondwana.runtime.later import ComputedOnce
 from gondwana.runtime.placement.report import simulated_ranks_per_node
+from gondwana.runtime.watching.rollcall import name_ranks
 from gondwana.teams import mpi
 from gondwana.teams.blocking import OnNode
 from gondwana.teams.collectives import Collectives
@@ -31,6 +33,9 @@ _OWN = ("node", "leaders", _PRIVATE := "private")
 """Purposes of the library's own teams, whose collectives need no shared memory of their own."""
 _teams: weakref.WeakValueDictionary[int, Team] = weakref.WeakValueDictionary()
 """All teams of this process, by their `id`."""
+
+_MOST_DRAWN, _BOX = 128, 26.0
+"""The most ranks in the drawing of a team, and the side of the box of one [px]."""
 
 
 class Team(Collectives, Messages):
@@ -347,6 +352,17 @@ class Team(Collectives, Messages):
             return f"<Team {self.name!r}, {self.comm.what}>"
         return f"<Team {self.name!r}: rank {self.rank} of {self.size}>"
 
+    def _repr_html_(self) -> str:
+        if "comm" not in self.__dict__ or isinstance(self.comm, _NoComm):
+            return notebook.shown("Team", {"name": self.name, "state": repr(self)})
+        facts: dict[str, object] = {"name": self.name, "rank": f"{self.rank} of {self.size}"}
+        homes = self.__dict__.get("_lowest_ranks")  # to find out is collective
+        if homes is not None:
+            facts["nodes"] = len(set(homes))
+        if self.world_ranks != tuple(range(self.size)):
+            facts["ranks in the world"] = name_ranks(self.world_ranks)
+        return notebook.shown("Team", facts, _drawn(homes or [0] * self.size, self.rank))
+
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             f"a team ({self.name!r}) cannot be pickled or copied: it has a meaning only inside its process. "
@@ -408,3 +424,22 @@ def _leave_all() -> None:
 
 
 os.register_at_fork(after_in_child=_leave_all)
+
+
+def _drawn(homes: Sequence[int], own: int) -> str:
+    """The ranks of a team as boxes, a row for each node; "" if they are too many. Local.
+
+    Args:
+        homes: for each rank something that the ranks of its node have in common.
+        own: this rank.
+    """
+    if len(homes) > _MOST_DRAWN:
+        return ""
+    nodes = {home: [rank for rank in range(len(homes)) if homes[rank] == home] for home in sorted(set(homes))}
+    boxes = [
+        notebook.cell(_BOX * column + 1, _BOX * row + 1, _BOX - 4, _BOX - 4, str(rank), own=rank == own)
+        for row, ranks in enumerate(nodes.values())
+        for column, rank in enumerate(ranks)
+    ]
+    longest = max(map(len, nodes.values()))
+    return notebook.svg(_BOX * longest, _BOX * len(nodes), "".join(boxes), "ranks, a row for each node")

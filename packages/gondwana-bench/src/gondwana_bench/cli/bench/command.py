@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from gondwana.cli import launch
+from gondwana.cli.help_by_package import Sentences
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana_bench.cli.bench import (
@@ -30,6 +31,7 @@ from gondwana_bench.panels import Panels
 
 bench = typer.Typer(
     help="Measure how fast we are, as a ratio to native programs in the same run.",
+    cls=Sentences,
     no_args_is_help=True,
     rich_markup_mode=None,
 )

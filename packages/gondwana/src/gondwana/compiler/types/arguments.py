@@ -101,6 +101,25 @@ class HandleSpec:
 Spec: TypeAlias = ScalarSpec | ArraySpec | NdarraySpec | PointSpec | ConstantSpec | TupleSpec | HandleSpec
 Described: TypeAlias = tuple[Spec, bytes]
 
+
+def brief(spec: Spec) -> str:
+    """Return what people call an argument of this kind: `float64`, `float64 array, 3-D`. Local."""
+    match spec:
+        case ScalarSpec(dtype):
+            return spelled(named_dtype(dtype))
+        case ArraySpec(dtype, ndim) | NdarraySpec(dtype, ndim):
+            kind = "array" if isinstance(spec, ArraySpec) else "ndarray"
+            return f"{spelled(named_dtype(dtype))} {kind}, {ndim}-D"
+        case PointSpec(ndim):
+            return f"point, {ndim}-D"
+        case ConstantSpec(value):
+            return repr(value)
+        case TupleSpec(items, cls):
+            return f"{'' if cls is None else cls.__name__}({'; '.join(map(brief, items))})"
+        case HandleSpec(family):
+            return family.replace("_", " ")
+
+
 WORD = 8
 DOMAIN = "rect_domain"
 """The family of boxes, whose words are the first coordinates, the ends and the strides of the axes."""

@@ -9,13 +9,15 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from gondwana.errors import UsageError
 from gondwana.runtime.terminal import ProgressBar
 from gondwana.tasks.pool import packing
 from gondwana.tasks.pool.packing import Function, Packed, Packer
 from gondwana.tasks.pool.task import RUN_BATCH, Outcomes, TaskFuture, Waiter
+
+T = TypeVar("T")
 
 BATCH = 8e-3
 """Seconds of work in a batch: a message costs some 0.1 ms of processor time on both sides."""
@@ -98,7 +100,7 @@ class Submitter(concurrent.futures.Executor):
             raise UsageError(f"with_time_limit({seconds}): give seconds, more than 0 and at most {YEAR:g} (a year)")
         return _Limited(self, seconds)
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> TaskFuture:
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[T]:
         """Have a worker call `fn(*args, **kwargs)`; return the future of the result. Local; does not wait.
 
         Arguments are copied before this returns. Large NumPy arrays are not pickled, but copied as they are.
@@ -118,12 +120,12 @@ class Submitter(concurrent.futures.Executor):
 
     def map(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., T],
         /,
         *iterables: Iterable[Any],
         timeout: float | None = None,
         chunksize: int = 1,
-    ) -> Iterator[Any]:
+    ) -> Iterator[T]:
         """Return an iterator over the results of `fn` for each item, in order. Local; starts all tasks at once.
 
         Args:
@@ -148,15 +150,15 @@ class Submitter(concurrent.futures.Executor):
 
     def pmap(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., T],
         /,
         *iterables: Iterable[Any],
         batch: int | None = None,
         ordered: bool = True,
-        on_error: Callable[[Exception], Any] | None = None,
+        on_error: Callable[[Exception], T] | None = None,
         retries: int = 0,
         progress: str = "",
-    ) -> Iterator[Any]:
+    ) -> Iterator[T]:
         """Return an iterator over the results of `fn` for each item, which workers compute in parallel. Local.
 
         Work begins at once and continues while results are used; iterables may be endless.

@@ -147,6 +147,10 @@ class Plan(ABC):
         """
         self._rounds = rounds_of(self._copies, key, stored)
 
+    def __repr__(self) -> str:
+        state = ", under way" if self._pending else ""
+        return f"<Plan of {self._what}: {self.moved} bytes to other ranks in a round{state}>"
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("a plan cannot be sent: it belongs to the ranks that have made it")
 
