@@ -102,7 +102,9 @@ class Case:
         image, resources = assemble(code.code, capability)
         found = resources[code.symbol]
         a_thread = -(-found.registers // 8) * 8
-        blocks = min(tuner.REGISTERS // (a_thread * shape.threads), THREADS // shape.threads, SHARED // (found.shared + 1024))
+        blocks = min(
+            tuner.REGISTERS // (a_thread * shape.threads), THREADS // shape.threads, SHARED // (found.shared + 1024)
+        )
         instructions, stored = assembly.sass_loop(disassembled(image))
         kinds: Counter[str] = Counter()
         for opcode, count in instructions.items():
