@@ -6,19 +6,29 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from docutils import nodes
+from latex2mathml.converter import convert
+
 import gondwana as gw
 from gondwana import __version__
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.writers.html5 import HTML5Translator
 
 project = "Gondwana"
 author = "The Gondwana developers"
 copyright = f"2026 {author}"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
+
+# Buttons copy commands and statements without prompts and output.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+copybutton_remove_prompts = True
 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
@@ -39,7 +49,23 @@ html_css_files = ["gondwana.css"]
 html_theme_options = {"navigation_with_keys": False, "show_prev_next": True, "secondary_sidebar_items": ["page-toc"]}
 
 
+html_math_renderer = "mathml"
+
+
+def write_inline(writer: HTML5Translator, node: nodes.math) -> None:
+    """Write a formula as MathML, which browsers show without a script."""
+    writer.body.append(convert(node.astext()))
+    raise nodes.SkipNode
+
+
+def write_block(writer: HTML5Translator, node: nodes.math_block) -> None:
+    """Write a formula in lines of its own."""
+    writer.body.append(f'<div class="formula">{convert(node.astext())}</div>')
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> None:
+    app.add_html_math_renderer("mathml", (write_inline, None), (write_block, None))
     for function in gw.empty, gw.zeros, gw.ones, gw.full, gw.from_numpy, gw.from_function:
         show_defaults(function)
     app.connect("build-finished", draw_report)
