@@ -105,6 +105,12 @@ def start(
     variables |= {"GONDWANA_TIMING": f"{time.time():.3f}"} if timing else {}
     if trace is not None:
         variables[tracing.VARIABLE] = trace_file(trace)
+    detector: tuple[str, ...] = ()
+    if os.environ.get("GONDWANA_CHECK", "").partition(":")[0] == "races":
+        from gondwana.races import listening
+
+        reports, detector = listening.listen(several_hosts=launch.has_several_hosts())
+        variables |= reports
     command = launch.command(
         ranks,
         program,
@@ -118,7 +124,7 @@ def start(
     if dry_run:
         print(command)
         return
-    launch.become(command)
+    launch.become(command, detector)
 
 
 def trace_file(path: Path) -> str:

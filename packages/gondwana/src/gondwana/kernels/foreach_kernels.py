@@ -35,6 +35,7 @@ from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.runs import Runs
 from gondwana.kernels.variant import Variant, box_table, box_value
+from gondwana.runtime.races import reporter
 from gondwana.runtime.tracing import traced
 from gondwana.transfer import under_way
 from gondwana.transfer.under_way import Use
@@ -131,6 +132,11 @@ class Kernel:
         uses = list(under_way.uses()) if checks.active() else []
         if uses:
             self._check_completion(domain, args, found[0], uses)
+        if reporter is not None:
+            from gondwana.kernels import reported
+
+            names = array_names(self.parameters, tuple(describe(value)[0] for value in args))
+            reported.report(self.py_func, domain, names, kernel_arrays(args), found[0].footprints)
         return found[0], found[1], b"".join(data)
 
     @functools.cached_property
@@ -334,7 +340,7 @@ class Foreach(Kernel):
         def anew(*last: float) -> None:
             self(domain, *args[: len(args) - len(last)], *last)
 
-        if self.interpreted:
+        if self.interpreted or reporter is not None:
             return anew
         loaded, table, data = self._prepare(domain, args)
         return loaded.prepared(table, data, self._name, self.flags, anew if self._watch is not None else None)
