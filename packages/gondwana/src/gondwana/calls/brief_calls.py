@@ -24,6 +24,7 @@ from gondwana.calls import names, wire
 from gondwana.calls.inbox import Inbox
 from gondwana.compiler.native import Native
 from gondwana.runtime import tracing
+from gondwana.runtime.races import reporter
 from gondwana.sync import rings
 
 NUMBERED, ALONE, NUMBER_SHIFT = 16, 32, 8
@@ -113,7 +114,7 @@ class BriefCalls:
     def post(self, rank: int, function: Any, tag: int, number: int, data: bytes) -> bool:
         """Send a call by name if there is room, with the number that the function has from now on. Local."""
         push, queue = self._inbox.push_one, rings.CALL
-        known = None if tracing.recorder is not None or tag != wire.BUILTIN else names.known(function)
+        known = None if tracing.recorder is not None or reporter is not None or tag != wire.BUILTIN else names.known(function)
         if known is None or not self._introducing.acquire(False):  # a finalizer, or another thread, introduces one
             return push(rank, queue, tag, number, data)
         try:

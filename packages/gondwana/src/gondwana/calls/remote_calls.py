@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gondwana.calls import endpoints, mailbox
+from gondwana.calls.reported import seen
 from gondwana.futures import Future
 from gondwana.runtime import cores, interruptions, progress
 from gondwana.teams import Team, world
@@ -18,6 +19,7 @@ from gondwana.teams import Team, world
 _FIRST_PAUSE, _LONGEST_PAUSE = 1e-5, 1e-3
 
 
+@seen
 def rpc(rank: int, function: Callable[..., Any], *args: Any, team: Team = world, **kwargs: Any) -> Future[Any]:
     """Call `function(*args, **kwargs)` on another rank and return the future of its result. Local; internal progress.
 
@@ -77,6 +79,7 @@ def rpc_ff(rank: int, function: Callable[..., Any], *args: Any, team: Team = wor
     endpoints.request_nothing(rank, team, function, args, kwargs)
 
 
+@seen
 def try_rpc(
     rank: int, function: Callable[..., Any], *args: Any, team: Team = world, **kwargs: Any
 ) -> Future[Any] | None:

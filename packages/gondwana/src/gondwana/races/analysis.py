@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from gondwana.races.report import Part, Race, Site, Target
+from gondwana.races.report import Block, Part, Race, Site, Target
 from gondwana.races.shadow import MOST_SITES, Conflict, ReadSets, Shadow, epoch_of
-from gondwana.races.streams import Arrivals, Board, Order, Streams
-from gondwana.runtime.races.records import ALL, FROM, LENGTH, READS, SITE, STREAM, WORD, WRITES, Kind
+from gondwana.races.streams import Arrivals, Board, Order, Streams, joined
+from gondwana.runtime.races.records import ALL, FROM, LENGTH, READS, SITE, STREAM, UPDATES, WORD, WRITES, Kind
 
 Words = Sequence[int]
 Boxes = list[tuple[Any, Any]]
@@ -190,7 +190,7 @@ class Analysis:
             self._sizes[key] = dict(zip(content["ranks"], content["sizes"], strict=True))
             rank.aliases[content["table"]] = key
         elif "array" in content:
-            self._targets.setdefault(content["array"], Target(content))
+            self._targets.setdefault(content["array"], Target(content["label"])).blocks[content["rank"]] = Block.of(content)
         elif "team" in content:
             rank.teams[content["team"]] = rank.teams[content["handle"]] = (*content["ranks"], content["number"])
         elif "plan" in content:
@@ -281,15 +281,18 @@ class Analysis:
     def _atomic(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
         *place, after, before, what = words
         values = self._words[rank.aliases.get(place[0], place[0]), *place[1:3]]
-        if what & READS and before not in values:
-            if self._patient:
-                return False
-            values[before] = self._streams.clock(stream) * 0
-        if what & READS:
-            self._streams.see(stream, values[before], Order("an atomic operation", site))
+        if what & (READS | UPDATES) and before not in values:
+            if values or before:  # else it is the zero that memory starts with
+                if self._patient:
+                    return False
+            values[before] = None
+        seen = values[before] if what & (READS | UPDATES) else None
+        if what & READS and seen is not None:
+            self._streams.see(stream, seen, Order("an atomic operation", site))
         self._access(rank, stream, site, place, write=bool(what & WRITES), atomic=True)
         if what & WRITES:
-            values[after] = self._streams.posted(stream)
+            posted = self._streams.posted(stream)
+            values[after] = posted if seen is None else joined(posted, seen)
         return True
 
     def _reset(self, rank: Rank, stream: int, site: int, words: Words) -> bool:

@@ -56,18 +56,51 @@ class Part(NamedTuple):
     waited: bool
 
 
+class Block(NamedTuple):
+    """Description of the elements of a global array that a rank has.
+
+    Attributes:
+        first: byte of the first one.
+        strides: bytes from one to the next along each axis.
+        lo: index of the first one.
+        shape: number along each axis, ghosts included.
+        owned: first index and end of those that are no ghosts.
+    """
+
+    first: int
+    strides: tuple[int, ...]
+    lo: tuple[int, ...]
+    shape: tuple[int, ...]
+    owned: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> Block:
+        """Return the block that a rank has told about: see `GlobalArray`. Pure."""
+        return cls(*(content[name] for name in cls._fields))
+
+    def index(self, offset: int) -> tuple[tuple[int, ...], bool]:
+        """Return the global index of the element at an offset, and whether it is a ghost. Pure."""
+        left, steps = offset - self.first, [0] * len(self.lo)
+        for axis in sorted(range(len(self.lo)), key=lambda axis: -self.strides[axis]):
+            if self.shape[axis] > 1:
+                steps[axis], left = divmod(left, self.strides[axis])
+        index = tuple(low + step for low, step in zip(self.lo, steps, strict=True))
+        return index, not all(low <= i < high for i, low, high in zip(index, *self.owned, strict=True))
+
+
 class Target:
     """The memory that a race is about: a global array.
 
     Args:
-        content: what a rank has told: see `reporting.array`.
+        label: name of it for which no rank has another.
+
+    Attributes:
+        blocks: what each rank has of it, by rank in the world.
     """
 
-    def __init__(self, content: dict[str, Any]) -> None:
-        self.label: str = content["label"]
-        self._blocks: list[Any] = content["blocks"]
-        self._owned: list[Any] = content["owned"]
-        self._item: int = content["item"]
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.blocks: dict[int, Block] = {}
 
     def index(self, rank: int, offset: int) -> tuple[tuple[int, ...], bool] | None:
         """Return the global index of the element at an offset, and whether it is a ghost. Pure.
@@ -76,16 +109,8 @@ class Target:
             rank: rank in the world that has it.
             offset: bytes from the start of its part.
         """
-        found = next(((block, own) for block, own in zip(self._blocks, self._owned, strict=True) if block[0] == rank), None)
-        if found is None:
-            return None
-        (_, first, lo, strides, shape), owned = found
-        left, index = offset - first, [0] * len(lo)
-        for axis in sorted(range(len(lo)), key=lambda axis: -strides[axis]):
-            index[axis], left = divmod(left, strides[axis]) if shape[axis] > 1 else (0, left)
-        place = tuple(low + step for low, step in zip(lo, index, strict=True))
-        is_ghost = not all(low <= i < high for i, (low, high) in zip(place, owned, strict=True))
-        return place, is_ghost
+        block = self.blocks.get(rank)
+        return None if block is None else block.index(offset)
 
 
 @dataclass

@@ -27,8 +27,8 @@ class Kind(enum.IntEnum):
     WRITE = 3
     """The same."""
     ATOMIC = 4
-    """An atomic operation on a word: key, rank in the world, offset, bytes, the value after it or 0, the value that it
-    returned, and a number: see `WRITES`."""
+    """An atomic operation on a word: key, rank in the world, offset, bytes, the value after it, the value before it, and
+    what it does: see `WRITES`."""
     FORK = 5
     """A stream begins with all that this one has done: its number."""
     JOIN = 6
@@ -67,8 +67,8 @@ class Kind(enum.IntEnum):
 ALL, FROM, TO = range(3)
 """Who orders whom in a collective: all all, the root the others, the others the root."""
 
-READS, WRITES = 1, 2
-"""What an atomic operation does to its word."""
+READS, WRITES, UPDATES = 1, 2, 4
+"""What an atomic operation does to its word: it returns the old value, sets it, makes a new value of the old one."""
 
 HEAD_SHIFTS = LENGTH, STREAM, SITE = 8, 16, 32
 """Places of the parts of the first word behind the kind."""

@@ -50,8 +50,8 @@ _WRAPPERS = {"reported", "report", "call", "by_route", "by_arguments", "always_a
 """Functions of decorators."""
 _LIBRARY = {functools.__file__, threading.__file__}
 
-MAIN, FIRST_OPERATION = 0, 1024
-"""The stream of the program itself; streams of threads follow it, and from the other on those of operations."""
+MAIN, CALLS, FIRST_OPERATION = 0, 1, 1024
+"""The stream of the program itself, and that of what it runs for other ranks; streams of threads follow it, and from the other on those of operations."""
 _MOST_STREAMS = 1 << 16
 
 
@@ -105,7 +105,7 @@ class Reporter:
         self.active = True
         self._late: deque[tuple[int, ...]] = deque()
         self._threads: dict[int, int] = {threading.main_thread().ident or 0: MAIN}
-        self._numbers = itertools.count(MAIN + 1)
+        self._numbers = itertools.count(CALLS + 1)
         self._free: deque[int] = deque()
         self._operations = itertools.count(FIRST_OPERATION)
         self._acting = threading.local()
