@@ -1,7 +1,8 @@
 """Calls as the race detector sees them: what orders a function behind its caller, and the caller behind the result.
 
-All functions that a rank runs for others are one stream of it, which has seen what the program there has done, but not
-the other way round: the program is ordered behind a call only by what comes back to it.
+All functions that a rank runs for others are one stream of it: they run one after the other, but at any moment at which
+the program makes progress. So they are ordered behind their callers, and behind the moment at which the program has made
+the distributed objects that they use; the program is ordered behind them only by what comes back.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 from gondwana.calls import names
 from gondwana.futures import Following, Future
 from gondwana.runtime.races import Kind, reporter
-from gondwana.runtime.races.reporter import CALLS
+from gondwana.runtime.races.records import CALLS
 
 F = TypeVar("F", bound=Callable[..., Any])
 Name = tuple[int, int]
@@ -44,7 +45,6 @@ def serve(name: Name, reply: Name | None, reference: Any, args: Any, kwargs: Any
     """Run a function for another rank. Local."""
     one = reporter
     assert one is not None
-    one.add(Kind.FORK, CALLS)
     value = None
     try:
         with one.acting(CALLS):

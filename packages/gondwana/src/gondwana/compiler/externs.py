@@ -41,6 +41,7 @@ _PROVIDERS = {
     "print": "gondwana.compiler.debugging.printing",
     "refuse": "gondwana.compiler.debugging.checks",
     "locate": "gondwana.compiler.debugging.checks",
+    "report": "gondwana.compiler.reports",
 }
 """Modules that provide functions of this library, by the names of the functions."""
 

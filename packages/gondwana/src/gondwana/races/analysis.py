@@ -251,18 +251,20 @@ class Analysis:
             (self._sites[before.site], self._sites[site]),
             ranks,
             (conflict.wrote, write),
-            (self._part(before.stream, ranks[1]), self._part(stream, ranks[0])),
+            (self._part(before.stream, before.clock, before.site, ranks[1]), self._part(stream, 0, site, ranks[0])),
             owner,
             self._targets.get(key),
             conflict.offset,
             self._order(streams.orders[stream].get(ranks[0])),
         )
 
-    def _part(self, stream: int, other: int) -> Part | None:
+    def _part(self, stream: int, clock: int, site: int, other: int) -> Part | None:
         """Return what an access is part of; None: it is one of the program itself.
 
         Args:
             stream: stream that has made it.
+            clock: clock of the stream then, 0 for now.
+            site: where it was started.
             other: rank that has made the other access.
         """
         found = self._streams.about.get(stream)
@@ -270,7 +272,8 @@ class Analysis:
             return None
         plan, waited = self._plans.get(stream), stream in self._streams.joined
         if plan is None:
-            return Part("", self._sites[found[1]], None, waited)
+            reused = 0 < clock < self._streams.begun[stream]  # by a later operation, after the wait for this one
+            return Part("", self._sites[site], None, waited or reused)
         theirs = next((p for r in self._ranks if r.rank == other for p in r.plans.values() if p.key == plan.key), None)
         begun = None if theirs is None or theirs.finished == theirs.round else self._sites[theirs.site]
         return Part(plan.content["what"], self._sites[found[1]], begun, waited)

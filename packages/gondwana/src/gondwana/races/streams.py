@@ -30,6 +30,7 @@ class Streams:
     Attributes:
         owners: rank of each stream.
         about: for a stream of an operation, the stream that has begun it and the site of that.
+        begun: clock of a stream of an operation when the last one began.
         joined: whether the operation of a stream has been waited for by who began it.
         orders: for each stream, what has last ordered it behind the streams of another rank.
     """
@@ -38,6 +39,7 @@ class Streams:
         self._clocks = np.zeros((16, 16), np.int64)
         self.owners: list[int] = []
         self.about: dict[int, tuple[int, int]] = {}
+        self.begun: dict[int, int] = {}
         self.joined: set[int] = set()
         self.orders: list[dict[int, Order]] = []
 
@@ -78,6 +80,7 @@ class Streams:
         self._clocks[new, new] = own + 1
         self.orders[new] = dict(self.orders[stream])
         self.joined.discard(new)
+        self.begun[new] = own + 1
         self.tick(stream)
 
     def tick(self, stream: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba.extending import overload, overload_method
 
-from gondwana.compiler import timing_overloads as recording
+from gondwana.compiler import reports_overloads as reports, timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.mpi_overloads import mpi_constant
@@ -68,6 +68,7 @@ def _signal(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> Any:
 
     def run(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> None:
         _check(target, rank, n, channel)
+        reports.report(reports.ADD, handle_word(target, _TABLE), rank, channel, n)
         recording.sent(load_word(handle_word(target, _TABLE) + 3 * _WORD), rank, 0)
         base = _base(target, rank)
         if base:
@@ -103,6 +104,7 @@ def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
             polls += 1
             if polls % _POLLS_BETWEEN_PROBES == 0 or polls > load_word(line + SPINS):
                 receive()
+        reports.report(reports.WAIT, handle_word(source, _TABLE), channel, n, 0)
         recording.end(begin, SIGNAL_WAIT, -1)
 
     return run

@@ -20,16 +20,15 @@ class Reported:
         source: its source.
         target: its target.
         notify: what follows it.
-        what: name of it in reports.
 
     Attributes:
         notify: the same; what raises a signal does not report it again.
     """
 
-    def __init__(self, source: StridedBox, target: StridedBox, notify: Notify | None, what: str) -> None:
+    def __init__(self, source: StridedBox, target: StridedBox, notify: Notify | None) -> None:
         assert reporter is not None
         one = self._one = reporter
-        site = self._site = one.site(what)
+        site = self._site = one.site()
         self._target_stream = one.operation(site)
         self._source_stream: int | None = None
         if source.reach == target.reach == MEMORY:  # then the source may be changed when the call returns
@@ -63,7 +62,7 @@ class Reported:
     def _joined(self, stream: int) -> None:
         if stream == self._target_stream and self._source_stream is not None:
             self._one.add(Kind.JOIN, self._source_stream, site=self._site)
-        self._one.joined(stream, self._one.site("wait"))
+        self._one.joined(stream, self._one.site())
 
 
 def _access(one: Reporter, kind: int, box: StridedBox, site: int, stream: int | None) -> None:

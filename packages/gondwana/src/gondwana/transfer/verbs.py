@@ -154,7 +154,7 @@ def _start_reported(source: StridedBox, target: StridedBox, notify: Notify | Non
     """Start a copy that the race detector sees from here until it is waited for."""
     from gondwana.transfer.reported import Reported
 
-    copied = Reported(source, target, notify, "copy")
+    copied = Reported(source, target, notify)
     notify = copied.notify
     started = engine.start(source, target, notify, order)
     operation, reusable = copied.futures(started.operation, started.source)

@@ -64,6 +64,9 @@ class Kind(enum.IntEnum):
     """A rank will not use a segment any more: key."""
 
 
+MAIN, CALLS, FIRST_OPERATION = 0, 1, 1024
+"""The stream of the program itself, and that of what it runs for other ranks; streams of threads follow it, and from the other on those of operations."""
+
 ALL, FROM, TO = range(3)
 """Who orders whom in a collective: all all, the root the others, the others the root."""
 

@@ -25,8 +25,11 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 from gondwana.errors import LaunchError
 from gondwana.runtime import launcher
 from gondwana.runtime.races.records import (
+    CALLS,
     DATA,
     DESCRIPTOR,
+    FIRST_OPERATION,
+    MAIN,
     MOST_AXES,
     ROOM,
     USED,
@@ -50,8 +53,6 @@ _WRAPPERS = {"reported", "report", "call", "by_route", "by_arguments", "always_a
 """Functions of decorators."""
 _LIBRARY = {functools.__file__, threading.__file__}
 
-MAIN, CALLS, FIRST_OPERATION = 0, 1, 1024
-"""The stream of the program itself, and that of what it runs for other ranks; streams of threads follow it, and from the other on those of operations."""
 _MOST_STREAMS = 1 << 16
 
 

@@ -18,7 +18,7 @@ from numba.core.imputils import lower_constant
 from numba.extending import overload, typeof_impl
 from numba.np import numpy_support
 
-from gondwana.compiler import timing_overloads as recording
+from gondwana.compiler import reports_overloads as reports, timing_overloads as recording
 from gondwana.compiler.cpython_native import allocate, release
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import move_bytes
@@ -171,7 +171,9 @@ def _barrier(team: Any) -> Any:
 
     def with_mpi(team: Any) -> None:
         begin = recording.begin()
+        reports.report(reports.ENTER, communicator(team), reports.ALL, 0, 0)
         _arrive(team)
+        reports.report(reports.LEAVE, communicator(team), 0, 0, 0)
         recording.end(begin, part.BARRIER, -1)
 
     return with_mpi
@@ -190,6 +192,7 @@ def _bcast(team: Any, buf: Any, root: Any = 0) -> Any:
             raise ValueError("bcast: the root is not in the team")
         begin, left, address, item = recording.begin(), contiguous_count(buf), address_of(buf), item_size(buf)
         nbytes = left * item
+        reports.report(reports.ENTER, communicator(team), reports.FROM, root, 0)
         if memory_on_node(team) != 0 and nbytes <= on_node.LIMIT:
             what = start + nbytes
             if team.rank == root:
@@ -208,6 +211,7 @@ def _bcast(team: Any, buf: Any, root: Any = 0) -> Any:
                 count = min(left, PIECE)
                 _mpi_bcast(address, count, datatype_of(buf), root, communicator(team))
                 left, address = left - count, address + count * item
+        reports.report(reports.LEAVE, communicator(team), 0, 0, 0)
         recording.end(begin, part.BCAST, -1)
 
     return with_mpi
@@ -234,12 +238,16 @@ def _allreduce(team: Any, value: Any, op: Any = "sum") -> Any:
 
     def array_with_mpi(team: Any, value: Any, op: Any = "sum") -> None:
         begin = recording.begin()
+        reports.report(reports.ENTER, communicator(team), reports.ALL, 0, 0)
         combine(team, address_of(value), contiguous_count(value), value)
+        reports.report(reports.LEAVE, communicator(team), 0, 0, 0)
         recording.end(begin, part.ALLREDUCE, -1)
 
     def number_with_mpi(team: Any, value: Any, op: Any = "sum") -> Any:
         begin, combined = recording.begin(), on_stack(value)
+        reports.report(reports.ENTER, communicator(team), reports.ALL, 0, 0)
         combine(team, combined, 1, value)
+        reports.report(reports.LEAVE, communicator(team), 0, 0, 0)
         recording.end(begin, part.ALLREDUCE, -1)
         return load_like(combined, value)
 
