@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.arrays.base import DomainArray, Position
+from gondwana.arrays.reported import reads, writes, writes_all
 from gondwana.compiler.debugging.interpreting import ElementsInKernels
 from gondwana.compiler.types.arguments import WORD, ArraySpec, Described, dtype_name, intern
 from gondwana.compiler.types.records import element_dtype, spelled
@@ -177,13 +178,16 @@ class Array(DomainArray):
         here = source if isinstance(source, Array) else source.copy()
         np.copyto(target._data, here._data, casting="same_kind")
 
+    @writes_all
     def fill(self, value: Any) -> None:
         """Set all elements to one value. Local."""
         self._data.fill(value)
 
+    @reads
     def _element(self, position: Position) -> Any:
         return plain(self._data[position])
 
+    @writes
     def __setitem__(self, index: Any, value: Any) -> None:
         position = self._position(index)
         self._data[position] = value.numpy() if isinstance(value, Array) else value
