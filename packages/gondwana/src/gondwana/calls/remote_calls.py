@@ -14,6 +14,8 @@ from gondwana.calls import endpoints, mailbox
 from gondwana.calls.reported import seen
 from gondwana.futures import Future
 from gondwana.runtime import cores, interruptions, progress
+from gondwana.runtime.races import Kind, reporter
+from gondwana.runtime.races.records import CALLS
 from gondwana.teams import Team, world
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1e-5, 1e-3
@@ -209,6 +211,8 @@ def quiesce(team: Team = world) -> None:
     while True:
         while progress.progress():
             pass
+        if reporter is not None:  # what has run here is over for all when this ends
+            reporter.add(Kind.JOIN, CALLS)
         totals = np.zeros(2, np.int64)
         mine = np.array(mailbox.own().totals(team.world_ranks), np.int64)
         progress.wait_until(team.Iallreduce(mine, totals).test, "quiescence")

@@ -24,7 +24,7 @@ def _report(kind: int, first: int, second: int, third: int, fourth: int) -> None
         fourth: bytes of a box of one axis, for `READ` and `WRITE`.
     """
     assert reporter is not None
-    if kind in (Kind.READ, Kind.WRITE, Kind.ADD):
+    if kind in (Kind.READ, Kind.WRITE, Kind.ADD, Kind.WAIT):
         ranks = ctypes.c_int64.from_address(first + _WORD * _WORLD_RANKS).value
         second = ctypes.c_int64.from_address(ranks + _WORD * second).value
     words = first, second, third, fourth
@@ -33,7 +33,7 @@ def _report(kind: int, first: int, second: int, third: int, fourth: int) -> None
         reporter.flush()
 
 
-_WORDS = {Kind.WAIT: 3, Kind.SEND: 3, Kind.LEAVE: 2, Kind.RECEIVE: 1, Kind.START: 1, Kind.FINISH: 1}
+_WORDS = {Kind.SEND: 3, Kind.LEAVE: 2, Kind.RECEIVE: 1, Kind.START: 1, Kind.FINISH: 1}
 """Words of records that have fewer than four."""
 
 _called = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)(_report)

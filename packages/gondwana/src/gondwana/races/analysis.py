@@ -103,6 +103,7 @@ class Analysis:
         self._sets = ReadSets()
         self._shadows: dict[tuple[int, int], Shadow] = {}
         self._sizes: dict[int, dict[int, int]] = {}
+        self._users: dict[int, set[int]] = {}
         self._targets: dict[int, Target] = {}
         self._sites: list[Site] = [Site("an access", "", 0, "", {})]
         self._numbers: dict[Hashable, int] = {}
@@ -188,6 +189,7 @@ class Analysis:
         elif "segment" in content:
             key = content["segment"]
             self._sizes[key] = dict(zip(content["ranks"], content["sizes"], strict=True))
+            self._users.setdefault(key, set(content["ranks"]))
             rank.aliases[content["table"]] = key
         elif "array" in content:
             self._targets.setdefault(content["array"], Target(content["label"])).blocks[content["rank"]] = Block.of(content)
@@ -306,8 +308,12 @@ class Analysis:
         return True
 
     def _free(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
-        self._shadows.pop((words[0], rank.rank), None)
-        self._sizes.get(words[0], {}).pop(rank.rank, None)
+        # Others may still report what they have accessed before.
+        key, left = words[0], self._users.get(words[0], set())
+        left.discard(rank.rank)
+        if not left:
+            for owner in self._sizes.pop(key, {}):
+                self._shadows.pop((key, owner), None)
         return True
 
     def _call(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
@@ -336,7 +342,8 @@ class Analysis:
         return True
 
     def _take(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
-        return self._seen(stream, tuple(words[:2]), Order("a call", site), words[2], 1)
+        takers = words[2]
+        return self._seen(stream, tuple(words[:2]), Order("a call, a lock or a channel", site), 1, takers)
 
     def _seen(self, stream: int, name: Hashable, order: Order, count: int, takers: int) -> bool:
         """Let a stream see what was posted by a name; return whether it has been."""
@@ -353,11 +360,11 @@ class Analysis:
         return True
 
     def _wait(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
-        key, channel, count = words
-        clock = self._arrivals[rank.aliases.get(key, key), rank.rank, channel].consume(count)
+        key, owner, channel, count = words
+        clock = self._arrivals[rank.aliases.get(key, key), owner, channel].consume(count)
         if clock is None:
             return False
-        self._streams.see(stream, clock, Order("a signal", site))
+        self._streams.see(stream, clock, Order("a signal or a channel", site))
         return True
 
     def _enter(self, rank: Rank, stream: int, site: int, words: Words) -> bool:

@@ -122,8 +122,15 @@ class Board:
         return clock if found >= count else None
 
     def take(self, name: Hashable, takers: int) -> None:
-        """Note that one of so many has taken what is posted by a name, and forget it after the last. Local."""
+        """Note that one of so many has taken what is posted by a name, and forget it after the last. Local.
+
+        Args:
+            name: the name.
+            takers: how many take it; 0: any number.
+        """
         taken = self._taken.get(name, 0) + 1
+        if takers == 0:
+            return
         if taken < takers:
             self._taken[name] = taken
         else:

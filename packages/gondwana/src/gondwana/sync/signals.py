@@ -70,9 +70,10 @@ def _reported_wait(wait: F) -> F:
 
     @functools.wraps(wait)
     def report(source: Signal, n: int = 1, channel: int = 0, timeout: float | None = None) -> None:
+        own = source.team.world_ranks[source.team.rank]
         one.flush()
         wait(source, n, channel, timeout)
-        one.add(Kind.WAIT, source.segment.key, channel, n, site=one.site("wait for a signal"))
+        one.add(Kind.WAIT, source.segment.key, own, channel, n, site=one.site("wait for a signal"))
 
     return report  # type: ignore[return-value]
 

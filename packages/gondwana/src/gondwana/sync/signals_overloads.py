@@ -104,7 +104,7 @@ def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
             polls += 1
             if polls % _POLLS_BETWEEN_PROBES == 0 or polls > load_word(line + SPINS):
                 receive()
-        reports.report(reports.WAIT, handle_word(source, _TABLE), channel, n, 0)
+        reports.report(reports.WAIT, handle_word(source, _TABLE), rank, channel, n)
         recording.end(begin, SIGNAL_WAIT, -1)
 
     return run

@@ -36,11 +36,11 @@ class Kind(enum.IntEnum):
     POST = 7
     """What this stream has done can be taken by a name of two words."""
     TAKE = 8
-    """Wait for a name that was posted so often: the name, the number."""
+    """Go on behind what was posted by a name: the name, the number of those who do so, 0 for any."""
     ADD = 9
     """Arrivals of a signal: key of the segment, rank in the world, channel, number."""
     WAIT = 10
-    """Consumed arrivals of a signal of this rank: key of the segment, channel, number."""
+    """Consumed arrivals: key of the segment, rank in the world, channel, number."""
     ENTER = 11
     """A collective begins: the team, who orders whom (`ALL`, `FROM`, `TO`), the root in the team, the number of the
     request or 0."""
@@ -64,8 +64,9 @@ class Kind(enum.IntEnum):
     """A rank will not use a segment any more: key."""
 
 
-MAIN, CALLS, FIRST_OPERATION = 0, 1, 1024
-"""The stream of the program itself, and that of what it runs for other ranks; streams of threads follow it, and from the other on those of operations."""
+MAIN, CALLS, FIRST_OPERATION = 0, 1, 2
+"""The stream of the program itself, with its tasks and threads, that of what it runs for other ranks, and the first of
+those of operations under way."""
 
 ALL, FROM, TO = range(3)
 """Who orders whom in a collective: all all, the root the others, the others the root."""

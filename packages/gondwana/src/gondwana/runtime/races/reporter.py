@@ -105,8 +105,6 @@ class Reporter:
         self._unlock = functools.partial(self._libc.pthread_mutex_unlock, ctypes.c_void_p(self.address))
         self.active = True
         self._late: deque[tuple[int, ...]] = deque()
-        self._threads: dict[int, int] = {threading.main_thread().ident or 0: MAIN}
-        self._numbers = itertools.count(CALLS + 1)
         self._free: deque[int] = deque()
         self._operations = itertools.count(FIRST_OPERATION)
         self._acting = threading.local()
@@ -182,20 +180,13 @@ class Reporter:
     # -- streams and sites ---------------------------------------------------------------------------------------
 
     def _stream(self) -> int:
-        acting: int | None = getattr(self._acting, "stream", None)
-        if acting is not None:
-            return acting
-        thread = threading.get_ident()
-        found = self._threads.get(thread)
-        if found is None:
-            found = self._threads[thread] = next(self._numbers)
-            self.add(Kind.FORK, found, stream=MAIN)
-        return found
+        acting: int = getattr(self._acting, "stream", MAIN)
+        return acting
 
     @contextmanager
     def acting(self, stream: int) -> Iterator[None]:
         """Have records of this thread belong to another stream meanwhile. Local."""
-        before = getattr(self._acting, "stream", None)
+        before = self._stream()
         self._acting.stream = stream
         try:
             yield
@@ -265,9 +256,15 @@ class Reporter:
         self.add(Kind.POST, *name, stream=stream)
         self.flush()
 
-    def take(self, name: tuple[int, int], count: int = 1, site: int = 0) -> None:
-        """Report that this stream goes on behind what was posted by a name. Local."""
-        self.add(Kind.TAKE, *name, count, site=site)
+    def take(self, name: tuple[int, int], takers: int = 1, site: int = 0) -> None:
+        """Report that this stream goes on behind what was posted by a name. Local.
+
+        Args:
+            name: the name.
+            takers: how many streams do so, 0 for any number.
+            site: where.
+        """
+        self.add(Kind.TAKE, *name, takers, site=site)
 
     def new_name(self) -> tuple[int, int]:
         """Return a name that no rank has used. Local."""
