@@ -61,8 +61,8 @@ def test_a_report_names_accesses_order_and_remedy(tmp_path: Path) -> None:
     (race,) = json.loads((tmp_path / "races.json").read_text(encoding="utf-8"))
     pattern = (
         r"rank (\d) reads ghost T\[(-1|31|32|64), 0\] of rank \1 in diffuse \(early\.py:7, launched at early\.py:12\) "
-        r"while the exchange that rank (\d) has started \(early\.py:11\) writes it \(rank \d was last ordered behind rank "
-        r"\d by a .* \(early\.py:\d+\)\): call wait\(\) on what exchange\(\) returned \(early\.py:11\) first"
+        r"while the exchange that rank (\d) has started \(early\.py:11\) writes it \(rank \d was last ordered behind "
+        r"rank \d by a .* \(early\.py:\d+\)\): call wait\(\) on what exchange\(\) returned \(early\.py:11\) first"
     )
     assert re.fullmatch(pattern, race["text"]), race["text"]
     assert f"gondwana: race: {race['text']}" in outcome.stderr

@@ -114,7 +114,11 @@ class BriefCalls:
     def post(self, rank: int, function: Any, tag: int, number: int, data: bytes) -> bool:
         """Send a call by name if there is room, with the number that the function has from now on. Local."""
         push, queue = self._inbox.push_one, rings.CALL
-        known = None if tracing.recorder is not None or reporter is not None or tag != wire.BUILTIN else names.known(function)
+        known = (
+            None
+            if tracing.recorder is not None or reporter is not None or tag != wire.BUILTIN
+            else names.known(function)
+        )
         if known is None or not self._introducing.acquire(False):  # a finalizer, or another thread, introduces one
             return push(rank, queue, tag, number, data)
         try:

@@ -154,9 +154,7 @@ def offer_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any
     return _offer(target, function, tag, FORGET, parts)
 
 
-def _encoded(
-    function: Any, args: Any, kwargs: Any, answer: Answer[Any] | None = None
-) -> tuple[int, list[Any]]:
+def _encoded(function: Any, args: Any, kwargs: Any, answer: Answer[Any] | None = None) -> tuple[int, list[Any]]:
     """Return the tag and the parts of the message of a call, which is about to be sent."""
     reference = names.reference(function)
     if reporter is not None:

@@ -1,8 +1,8 @@
 """Calls as the race detector sees them: what orders a function behind its caller, and the caller behind the result.
 
 All functions that a rank runs for others are one stream of it: they run one after the other, but at any moment at which
-the program makes progress. So they are ordered behind their callers, and behind the moment at which the program has made
-the distributed objects that they use; the program is ordered behind them only by what comes back.
+the program makes progress. So they are ordered behind their callers, and behind the moment at which the program has
+made the distributed objects that they use; the program is ordered behind them only by what comes back.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ def seen(call: F) -> F:
     """Have the future that a function returns report when the program has seen it: a decorator. Local."""
     if reporter is None:
         return call
+
     @functools.wraps(call)
     def report(*args: Any, **kwargs: Any) -> Any:
         found = call(*args, **kwargs)

@@ -33,7 +33,7 @@ def _report(kind: int, first: int, second: int, third: int, fourth: int) -> None
         reporter.flush()
 
 
-_WORDS = {Kind.SEND: 3, Kind.LEAVE: 2, Kind.RECEIVE: 1, Kind.START: 1, Kind.FINISH: 1}
+_WORDS: dict[int, int] = {Kind.SEND: 3, Kind.LEAVE: 2, Kind.RECEIVE: 1, Kind.START: 1, Kind.FINISH: 1}
 """Words of records that have fewer than four."""
 
 _called = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)(_report)

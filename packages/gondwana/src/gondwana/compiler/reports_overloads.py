@@ -18,7 +18,6 @@ from gondwana.compiler.reports import REPORT
 from gondwana.compiler.types.points import INT
 from gondwana.runtime.races import Kind, records, reporter
 
-
 ALL, FROM = records.ALL, records.FROM
 READ, WRITE, ADD, WAIT, ENTER, LEAVE, SEND, EXPECT, RECEIVE, START, FINISH = map(
     int,

@@ -14,7 +14,7 @@ from gondwana.compiler.types.footprint import Footprint
 from gondwana.domains import IndexSet, Point, RectDomain
 from gondwana.kernels.arguments import KernelArray
 from gondwana.runtime.races import Kind, reporter
-from gondwana.runtime.races.reporter import Box
+from gondwana.runtime.races.records import Box
 from gondwana.transfer.plans.reported import boxes_of
 
 Offsets = frozenset[tuple[int, ...]]
@@ -103,9 +103,7 @@ def _united(boxes: list[RectDomain], axis: int) -> Iterator[RectDomain]:
             yield held
 
 
-def meeting(
-    domain: IndexSet, footprint: Footprint
-) -> tuple[tuple[int, ...], tuple[int, ...], bool] | None:
+def meeting(domain: IndexSet, footprint: Footprint) -> tuple[tuple[int, ...], tuple[int, ...], bool] | None:
     """Return two offsets at which different points access one element, the first to write; and whether both write."""
     for written in sorted(footprint.writes):
         for other in sorted(footprint.offsets - {written}):

@@ -137,7 +137,10 @@ def main(descriptor: int, file: str, command: list[str]) -> int:
     races = list(detector.analysis.races.values())
     stuck = detector.analysis.stuck
     if stuck and not status:
-        print(f"gondwana: the race detector lacks records that order rank {stuck[0]}: races may be missing", file=sys.stderr)
+        print(
+            f"gondwana: the race detector lacks records that order rank {stuck[0]}: races may be missing",
+            file=sys.stderr,
+        )
     print(summary(races), file=sys.stderr, flush=True)
     if file:
         files.write(Path(file), json.dumps([race.about() for race in races], indent=1).encode())

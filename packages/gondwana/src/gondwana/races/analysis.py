@@ -7,6 +7,7 @@ who was first in this run.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
@@ -152,7 +153,9 @@ class Analysis:
             moved = moved or len(waiting) < len(left)
             self._put_off += waiting
         if self._sets.are_many:
-            self._sets.keep(lambda: {n for one in self._shadows.values() for n in np.unique(one.reads).tolist() if n < 0})
+            self._sets.keep(
+                lambda: {n for one in self._shadows.values() for n in np.unique(one.reads).tolist() if n < 0}
+            )
 
     def settle(self) -> None:
         """Take what waits for a value whose writer is not known, since no other records come for now. Local."""
@@ -192,7 +195,9 @@ class Analysis:
             self._users.setdefault(key, set(content["ranks"]))
             rank.aliases[content["table"]] = key
         elif "array" in content:
-            self._targets.setdefault(content["array"], Target(content["label"])).blocks[content["rank"]] = Block.of(content)
+            self._targets.setdefault(content["array"], Target(content["label"])).blocks[content["rank"]] = Block.of(
+                content
+            )
         elif "team" in content:
             rank.teams[content["team"]] = rank.teams[content["handle"]] = (*content["ranks"], content["number"])
         elif "plan" in content:
@@ -223,9 +228,7 @@ class Analysis:
         self._access(rank, stream, site, words, write=True)
         return True
 
-    def _access(
-        self, rank: Rank, stream: int, site: int, words: Words, *, write: bool, atomic: bool = False
-    ) -> None:
+    def _access(self, rank: Rank, stream: int, site: int, words: Words, *, write: bool, atomic: bool = False) -> None:
         key, owner, offset, item, *numbers = words
         key = rank.aliases.get(key, key)
         nbytes = self._sizes.get(key, {}).get(owner)
@@ -287,9 +290,9 @@ class Analysis:
         *place, after, before, what = words
         values = self._words[rank.aliases.get(place[0], place[0]), *place[1:3]]
         if what & (READS | UPDATES) and before not in values:
-            if values or before:  # else it is the zero that memory starts with
-                if self._patient:
-                    return False
+            is_known = not values and not before  # the zero that memory starts with
+            if self._patient and not is_known:
+                return False
             values[before] = None
         seen = values[before] if what & (READS | UPDATES) else None
         if what & READS and seen is not None:
@@ -332,7 +335,9 @@ class Analysis:
         return True
 
     def _join(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
-        done = rank.streams[words[0]]
+        done = rank.streams.get(words[0])
+        if done is None:  # nothing has run there
+            return True
         self._streams.see(stream, self._streams.posted(done), Order("the wait for a copy", site))
         self._streams.joined.add(done)
         return True
@@ -445,7 +450,9 @@ class Analysis:
 
             def write(other: int = int(other), pairs: Boxes = pairs, writing: int = writing) -> bool:
                 order = Order(f"a round of this {content['what']}", site)
-                if not content["ready"] and not self._seen(writing, (key, "entered", other, turn), order, 1, self._takers(key, other)):
+                if not content["ready"] and not self._seen(
+                    writing, (key, "entered", other, turn), order, 1, self._takers(key, other)
+                ):
                     return False
                 for _, target in pairs:
                     self._end_of(rank, writing, site, target, write=True)
@@ -482,7 +489,7 @@ class Analysis:
     def _end_of(self, rank: Rank, stream: int, site: int, box: Any, *, write: bool) -> None:
         if box is not None:
             key, owner, offset, item, axes = box
-            self._access(rank, stream, site, [key, owner, offset, item, *sum(axes, [])], write=write)
+            self._access(rank, stream, site, [key, owner, offset, item, *itertools.chain(*axes)], write=write)
 
 
 def _a(noun: str) -> str:

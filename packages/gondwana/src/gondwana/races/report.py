@@ -78,7 +78,7 @@ class Block(NamedTuple):
         """Return the block that a rank has told about: see `GlobalArray`. Pure."""
         return cls(*(content[name] for name in cls._fields))
 
-    def index(self, offset: int) -> tuple[tuple[int, ...], bool]:
+    def element(self, offset: int) -> tuple[tuple[int, ...], bool]:
         """Return the global index of the element at an offset, and whether it is a ghost. Pure."""
         left, steps = offset - self.first, [0] * len(self.lo)
         for axis in sorted(range(len(self.lo)), key=lambda axis: -self.strides[axis]):
@@ -110,7 +110,7 @@ class Target:
             offset: bytes from the start of its part.
         """
         block = self.blocks.get(rank)
-        return None if block is None else block.index(offset)
+        return None if block is None else block.element(offset)
 
 
 @dataclass
@@ -145,7 +145,9 @@ class Race:
     @classmethod
     def in_launch(cls, site: Site, rank: int, content: dict[str, Any]) -> Race:
         """Return the race between points of one launch. Pure."""
-        return cls((site, site), (rank, rank), (True, content["writes"]), (None, None), rank, None, 0, None, alone=content)
+        return cls(
+            (site, site), (rank, rank), (True, content["writes"]), (None, None), rank, None, 0, None, alone=content
+        )
 
     def text(self) -> str:
         """The paragraph. Pure."""
@@ -153,11 +155,10 @@ class Race:
             return self._in_launch()
         # The access of the program itself comes first: it is what is too early.
         first, second = (1, 0) if self.parts[1] is None and self.parts[0] is not None else (0, 1)
-        lines = [
-            f"{_subject(self.ranks[first], self.sites[first], self.wrote[first], self.parts[first])} {self._what(first)}"
-            f"{_where(self.sites[first])} while {self._other(second)}{self._since(first)}: {self._advice(first, second)}"
-        ]
-        return "".join(lines)
+        site, part = self.sites[first], self.parts[first]
+        subject = _subject(self.ranks[first], site, self.wrote[first], part)
+        other, advice = self._other(second), self._advice(first, second)
+        return f"{subject} {self._what(first)}{_where(site)} while {other}{self._since(first)}: {advice}"
 
     def _in_launch(self) -> str:
         name, verb = self.alone["name"], "writes" if self.alone["writes"] else "reads"
@@ -173,7 +174,9 @@ class Race:
         if self.target is None or found is None:
             return f"byte {self.offset} of the memory of rank {self.owner}"
         index, ghost = found
-        return f"{'ghost ' if ghost else ''}{name or self.target.label}[{', '.join(map(str, index))}] of rank {self.owner}"
+        return (
+            f"{'ghost ' if ghost else ''}{name or self.target.label}[{', '.join(map(str, index))}] of rank {self.owner}"
+        )
 
     def _other(self, which: int) -> str:
         site, part, rank = self.sites[which], self.parts[which], self.ranks[which]
@@ -228,7 +231,9 @@ class Race:
 
 def _subject(rank: int, site: Site, wrote: bool, part: Part | None) -> str:
     verb = "writes" if wrote else "reads"
-    return f"rank {rank} {verb}" if part is None else f"the {part.what or site.what} that rank {rank} has started {verb}"
+    return (
+        f"rank {rank} {verb}" if part is None else f"the {part.what or site.what} that rank {rank} has started {verb}"
+    )
 
 
 def _where(site: Site) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from gondwana.compiler.memory_order import load_word, store_release
 from gondwana.races.shadow import BLOCK, CLOCK_BITS, CLOCK_SHIFT, STREAM_SHIFT
 
-_WRITES, _READS, _FIRST, _WIDTH, _COUNTS, _STRIDES, _CLOCK, _EPOCH, _WRITE, _KNOWN, _TABLE, _AT, _OLD_W, _OLD_R, _ROW = (
-    8 * place for place in BLOCK
-)  # fmt: skip
+(
+    _WRITES, _READS, _FIRST, _WIDTH, _COUNTS, _STRIDES, _CLOCK, _EPOCH, _WRITE, _KNOWN, _TABLE, _AT, _OLD_W, _OLD_R,
+    _ROW,
+) = (8 * place for place in BLOCK)  # fmt: skip
 _CLOCK_MASK = (1 << CLOCK_BITS) - 1
 
 
@@ -37,7 +38,9 @@ def sweep(block: int) -> int:
                 if last == 0 or w != last_w or r != last_r:
                     is_seen = r >= 0
                     if w != 0:
-                        is_seen = is_seen and (w >> CLOCK_SHIFT) & _CLOCK_MASK <= load_word(clock + 8 * (w >> STREAM_SHIFT))
+                        is_seen = is_seen and (w >> CLOCK_SHIFT) & _CLOCK_MASK <= load_word(
+                            clock + 8 * (w >> STREAM_SHIFT)
+                        )
                     if is_seen and r != 0:
                         is_seen = (r >> CLOCK_SHIFT) & _CLOCK_MASK <= load_word(clock + 8 * (r >> STREAM_SHIFT))
                     if is_seen:

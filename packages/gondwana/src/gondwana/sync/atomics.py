@@ -241,9 +241,11 @@ class AtomicDomain:
             self._check(target + index)
         fetch = fetches(operation)
         if reporter is not None:
-            started = (self._start(operation, target + at, n) for at, n in zip(where.tolist(), operands.tolist(), strict=True))
+            started = (
+                self._start(operation, target + at, n) for at, n in zip(where.tolist(), operands.tolist(), strict=True)
+            )
             found = [one.result() for one in started]
-            return ready(np.array(found, self.dtype).reshape(places.shape)) if fetch else DONE
+            return ready(np.array(found, self.dtype).reshape(places.shape) if fetch else None)
         done = self._way_to(target).batch(operation.removeprefix("fetch_"), target, where, operands, fetch)
         return done.then(lambda old: old.reshape(places.shape)) if fetch else done
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gondwana.futures import DONE, Following, Future
 from gondwana.runtime.races import Kind, reporter
-from gondwana.runtime.races.reporter import Reporter
+from gondwana.runtime.races.sending import Reporter
 from gondwana.sync.signals import AnnouncedSignal
 from gondwana.transfer.box import MEMORY, StridedBox
 from gondwana.transfer.completion import Notify, counter_of

@@ -611,7 +611,7 @@ def right_sum_of_ghosts_after_the_wait():
 
 
 def wrong_neighbour_read_without_order():
-    a, out = field(), field()
+    a = field()
     advance(a.owned, a)
     block = a.block(right)
     total(block.domain.shrink(1), block)

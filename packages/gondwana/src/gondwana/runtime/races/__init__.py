@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from gondwana.runtime.races.records import VARIABLE, Kind as Kind
 
 if TYPE_CHECKING:
-    from gondwana.runtime.races.reporter import Reporter
+    from gondwana.runtime.races.sending import Reporter
 
 
 def _made() -> Reporter | None:
@@ -20,7 +20,7 @@ def _made() -> Reporter | None:
     if not place:
         return None
     from gondwana.runtime import launcher
-    from gondwana.runtime.races.reporter import Reporter
+    from gondwana.runtime.races.sending import Reporter
 
     return Reporter(place, launcher.detect())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from typing import NamedTuple
 
 VARIABLE = "GONDWANA_RACES"
 """Name of the variable with the secret and the addresses of the detector; if it is set, ranks report."""
@@ -27,8 +28,8 @@ class Kind(enum.IntEnum):
     WRITE = 3
     """The same."""
     ATOMIC = 4
-    """An atomic operation on a word: key, rank in the world, offset, bytes, the value after it, the value before it, and
-    what it does: see `WRITES`."""
+    """An atomic operation on a word: key, rank in the world, offset, bytes, the value after it, the value before it,
+    and what it does: see `WRITES`."""
     FORK = 5
     """A stream begins with all that this one has done: its number."""
     JOIN = 6
@@ -84,6 +85,25 @@ MOST_AXES = 8
 MUTEX, USED, ROOM, DESCRIPTOR, DATA = 0, 64, 72, 80, 128
 """Bytes from the start of a rank's buffer to its mutex, the number of bytes in it, its capacity, the descriptor of the
 socket, and the records: as compiled code finds them."""
+
+
+class Box(NamedTuple):
+    """Elements of a segment.
+
+    Attributes:
+        key: key of the segment.
+        rank: rank in the world that has them.
+        offset: bytes from the start of its part to the first element.
+        item: bytes of an element.
+        axes: number of elements and bytes from one to the next, for each axis.
+    """
+
+    key: int
+    rank: int
+    offset: int
+    item: int
+    axes: tuple[tuple[int, int], ...]
+
 
 pack = {count: struct.Struct(f"{count}q").pack_into for count in range(1, 5 + 2 * MOST_AXES + 1)}
 """Functions that write so many words into memory."""

@@ -1,4 +1,4 @@
-"""Decorators by which collectives, messages and signals report what they order; where nobody listens they do nothing."""
+"""Decorators by which collectives and messages report what they order; where nobody listens they do nothing."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gondwana.runtime.races import reporter
-from gondwana.runtime.races.reporter import Box
+from gondwana.runtime.races.records import Box
 from gondwana.transfer.box import StridedBox
 from gondwana.transfer.plans.pairs import Copies, Pair
 

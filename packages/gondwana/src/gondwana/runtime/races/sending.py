@@ -16,16 +16,15 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from gondwana.errors import LaunchError
 from gondwana.runtime import launcher
 from gondwana.runtime.races.records import (
-    CALLS,
     DATA,
     DESCRIPTOR,
     FIRST_OPERATION,
@@ -35,6 +34,7 @@ from gondwana.runtime.races.records import (
     USED,
     VARIABLE,
     WORD,
+    Box,
     Kind,
     head,
     pack,
@@ -54,24 +54,6 @@ _WRAPPERS = {"reported", "report", "call", "by_route", "by_arguments", "always_a
 _LIBRARY = {functools.__file__, threading.__file__}
 
 _MOST_STREAMS = 1 << 16
-
-
-class Box(NamedTuple):
-    """Elements of a segment.
-
-    Attributes:
-        key: key of the segment.
-        rank: rank in the world that has them.
-        offset: bytes from the start of its part to the first element.
-        item: bytes of an element.
-        axes: number of elements and bytes from one to the next, for each axis.
-    """
-
-    key: int
-    rank: int
-    offset: int
-    item: int
-    axes: tuple[tuple[int, int], ...]
 
 
 class Reporter:
@@ -145,7 +127,7 @@ class Reporter:
         self._late.append((kind, *words))
 
     def flush(self) -> None:
-        """Send all records: before this rank lets others go on, or waits. Local; blocks while the detector is behind."""
+        """Send all records: before this rank lets others go on, or waits. Local; waits for a detector that is behind."""
         self._lock()
         try:
             self._send()
