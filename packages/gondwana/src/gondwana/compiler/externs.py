@@ -42,6 +42,8 @@ _PROVIDERS = {
     "refuse": "gondwana.compiler.debugging.checks",
     "locate": "gondwana.compiler.debugging.checks",
     "report": "gondwana.compiler.reports",
+    "touch": "gondwana.compiler.touching",
+    "touched": "gondwana.compiler.touching",
 }
 """Modules that provide functions of this library, by the names of the functions."""
 

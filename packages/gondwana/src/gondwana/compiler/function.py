@@ -19,6 +19,7 @@ from gondwana.compiler.mpi import objects
 from gondwana.compiler.types.arguments import Spec, array_specs, describe, holds_handle, working_precision
 from gondwana.errors import KernelError
 from gondwana.runtime import collector, interruptions
+from gondwana.compiler.touching import flushing
 from gondwana.runtime.tracing import traced
 
 P = ParamSpec("P")
@@ -65,6 +66,7 @@ class JitFunction(Compilable, Generic[P, R]):
         functools.update_wrapper(self, function)
 
     @traced("compiled", lambda self, *_args, **_kwargs: self._name)
+    @flushing
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled function."""
         positional = bind(self.py_func, args, kwargs)

@@ -36,6 +36,7 @@ from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.runs import Runs
 from gondwana.kernels.variant import Variant, box_table, box_value
 from gondwana.runtime.races import reporter
+from gondwana.compiler.touching import flushing
 from gondwana.runtime.tracing import traced
 from gondwana.transfer import under_way
 from gondwana.transfer.under_way import Use
@@ -295,6 +296,7 @@ class Foreach(Kernel):
     ) -> None:
         super().__init__(function, contract=contract, reassociate=reassociate, flush_subnormals=flush_subnormals)
 
+    @flushing
     @traced("kernel", lambda self, *_args, **_kwargs: self._name)
     def __call__(self, domain: IndexSet = NO_DOMAIN, /, *args: Any, **kwargs: Any) -> None:
         """Run the kernel at each point of `domain`. Local; returns when all points are done.

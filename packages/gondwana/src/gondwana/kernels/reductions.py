@@ -17,6 +17,7 @@ from gondwana.errors import KernelError, UsageError
 from gondwana.kernels import exact
 from gondwana.kernels.backends import Loaded, Table
 from gondwana.kernels.foreach_kernels import NO_DOMAIN, Kernel
+from gondwana.compiler.touching import flushing
 from gondwana.runtime.tracing import traced
 from gondwana.teams import Team
 from gondwana.teams.ops import Operation, named
@@ -74,6 +75,7 @@ class Reduce(Kernel):
         """The value over no points."""
         return self._rounded([])
 
+    @flushing
     @traced("kernel", lambda self, *_args: self._name)
     def _partial(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
         """One number, or for "fsum" an exact sum, for this rank's points."""

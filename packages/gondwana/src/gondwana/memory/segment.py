@@ -31,6 +31,7 @@ from gondwana.memory.pointer import Elements, GlobalPtr
 from gondwana.runtime import exits
 from gondwana.runtime.later import ComputedOnce
 from gondwana.runtime.placement import control_groups
+from gondwana.compiler import touching
 from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.shared_file import HUGE, ForeignFileError, SharedFile, collapse, private_memory
 from gondwana.teams import Team
@@ -203,6 +204,8 @@ class Segment:
         ranks = list(self.team.world_ranks)
         reporter.tell(segment=self.key, ranks=ranks, sizes=sizes, table=self.table_address)
         weakref.finalize(self, reporter.later, Kind.FREE, self.key).atexit = False
+        for rank, base in enumerate(self.bases):
+            touching.watch(base, sizes[rank], self.key, ranks[rank])
 
     @property
     def window(self) -> Window | None:

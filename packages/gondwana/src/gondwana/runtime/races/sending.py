@@ -65,7 +65,8 @@ class Reporter:
 
     Attributes:
         rank: rank in the world.
-        address: address of the buffer for compiled code.
+        address: address of the buffer.
+        before: reports what compiled code has accessed before, ahead of another record; None before there is any.
     """
 
     def __init__(self, place: str, launch: launcher.Launch | None) -> None:
@@ -86,6 +87,7 @@ class Reporter:
         self._lock = functools.partial(self._libc.pthread_mutex_lock, ctypes.c_void_p(self.address))
         self._unlock = functools.partial(self._libc.pthread_mutex_unlock, ctypes.c_void_p(self.address))
         self.active = True
+        self.before: Callable[[], None] | None = None
         self._late: deque[tuple[int, ...]] = deque()
         self._free: deque[int] = deque()
         self._operations = itertools.count(FIRST_OPERATION)
@@ -103,6 +105,11 @@ class Reporter:
         """Append a record of the calling thread. Local; blocks while the detector is behind."""
         if not self.active:
             return
+        if self.before is not None:
+            self.before()
+        self._add(kind, words, site, stream)
+
+    def _add(self, kind: int, words: Sequence[int], site: int, stream: int | None) -> None:
         count = 1 + len(words)
         first = head(kind, count, self._stream() if stream is None else stream, site)
         self._lock()
@@ -127,7 +134,7 @@ class Reporter:
         self._late.append((kind, *words))
 
     def flush(self) -> None:
-        """Send all records: before this rank lets others go on, or waits. Local; waits for a detector that is behind."""
+        """Send all records: before this rank lets others go on, or waits. Local; waits for a late detector."""
         self._lock()
         try:
             self._send()
@@ -232,6 +239,12 @@ class Reporter:
         axes = [number for axis in box.axes if axis[0] != 1 for number in axis]
         if len(axes) <= 2 * MOST_AXES and all(count > 0 for count, _ in box.axes):
             self.add(kind, box.key, box.rank, box.offset, box.item, *axes, site=site, stream=stream)
+
+    def add_late(self, kind: int, box: Box, site: int) -> None:
+        """Report accesses that compiled code has made before what is to be reported next. Local."""
+        if self.active:
+            axes = [number for axis in box.axes if axis[0] != 1 for number in axis]
+            self._add(kind, (box.key, box.rank, box.offset, box.item, *axes), site, None)
 
     def post(self, name: tuple[int, int], stream: int | None = None) -> None:
         """Let others take what was done so far by a name. Local; sends."""

@@ -1,0 +1,161 @@
+"""Loads and stores of compiled code that the race detector sees: runs of elements, kept until something is reported.
+
+Compiled code calls `touching_native.touch` before each access by an index that is computed. It keeps, for each place in
+the program, the elements at regular distances that were accessed last, and gives them to Python when others follow.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import functools
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from gondwana.compiler import externs
+from gondwana.compiler.native import Native
+from gondwana.runtime.races import Kind, reporter
+from gondwana.runtime.races.records import Box
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_WORD = 8
+PLACES = 256
+"""Runs that are kept, by places in the program."""
+
+
+class Table(NamedTuple):
+    """Bytes from the start of the table to its words.
+
+    Attributes:
+        low: lowest address of memory that is watched.
+        high: end of the highest.
+        next: number of the next turn, for threads that wait for theirs.
+        now: number of the present turn.
+        runs: the runs.
+    """
+
+    low: int = 0
+    high: int = 8
+    next: int = 16
+    now: int = 24
+    runs: int = 64
+
+
+class Run(NamedTuple):
+    """Bytes from the start of a run to its words.
+
+    Attributes:
+        text: address of the description of the place, 0 without a run.
+        length: its bytes.
+        item: bytes of an element.
+        first: address of the first element.
+        count: number of elements.
+        stride: bytes from one to the next.
+    """
+
+    text: int = 0
+    length: int = 8
+    item: int = 16
+    first: int = 24
+    count: int = 32
+    stride: int = 40
+
+
+TABLE, RUN, RUN_BYTES = Table(), Run(), 48
+
+_table = (ctypes.c_int64 * ((TABLE.runs + PLACES * RUN_BYTES) // _WORD))()
+TABLE_NAME = externs.provide("touched", _table)
+"""The name by which machine code refers to the table."""
+_take_all = Native("gondwana.compiler.touching_native", "take_all", 2)
+_taken = (ctypes.c_int64 * (PLACES * RUN_BYTES // _WORD))()
+
+_starts: list[int] = []
+_memory: list[tuple[int, int, int, int]] = []
+"""Watched memory by its first address: that, its end, key of the segment, rank in the world."""
+_seen = 0
+"""Number of turns that have been taken when the runs were last reported."""
+
+
+def watch(address: int, nbytes: int, key: int, rank: int) -> None:
+    """Have accesses to a rank's part of a segment be reported. Local.
+
+    Args:
+        address: where it is mapped.
+        nbytes: its bytes.
+        key: key of the segment.
+        rank: rank in the world.
+    """
+    if address and nbytes:
+        forget(address)
+        place = bisect.bisect(_starts, address)
+        _starts.insert(place, address)
+        _memory.insert(place, (address, address + nbytes, key, rank))
+        _table[TABLE.low // _WORD], _table[TABLE.high // _WORD] = _starts[0], max(end for _, end, *_ in _memory)
+
+
+def forget(address: int) -> None:
+    """Have accesses to memory that was mapped at an address not be reported any more. Local."""
+    place = bisect.bisect_left(_starts, address)
+    if place < len(_starts) and _starts[place] == address:
+        del _starts[place], _memory[place]
+
+
+def _give(text: int, length: int, item: int, first: int, count: int, stride: int) -> None:
+    """Report a run. Called by compiled code, on any thread, with the GIL."""
+    at = min(first, first + (count - 1) * stride)
+    place = bisect.bisect(_starts, at) - 1
+    if place < 0 or reporter is None:
+        return
+    start, end, key, rank = _memory[place]
+    if at >= end:
+        return
+    kind, site = _described(text, length)
+    reporter.add_late(kind, Box(key, rank, at - start, item, ((count, abs(stride)),)), site)
+
+
+def _described(text: int, length: int) -> tuple[int, int]:
+    assert reporter is not None
+    launched, inside = reporter.caller()
+    about = json.loads(ctypes.string_at(text, length))
+    name, file, line, kernel = about["name"], about["file"], about["line"], about["function"]
+    what = f"{kernel}: {name}"
+    site = reporter.site(what, (file, line), inside, kernel=kernel, name=name, launched=launched)
+    return (Kind.WRITE if about["writes"] else Kind.READ), site
+
+
+_called = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(_give)
+GIVE = externs.provide("touch", _called)
+"""The name by which machine code calls `_give`."""
+
+
+def flush() -> None:
+    """Report all runs that are kept. Local."""
+    global _seen
+    if _table[TABLE.next // _WORD] == _seen:
+        return
+    count = _take_all.call(ctypes.addressof(_table), ctypes.addressof(_taken))
+    _seen = _table[TABLE.next // _WORD]
+    words = RUN_BYTES // _WORD
+    for index in range(count):
+        _give(*_taken[index * words : (index + 1) * words])
+
+
+if reporter is not None:
+    reporter.before = flush
+
+
+def flushing(method: F) -> F:
+    """Have what compiled code has accessed be reported when a function returns: a decorator. Local."""
+    if reporter is None:
+        return method
+
+    @functools.wraps(method)
+    def report(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(*args, **kwargs)
+        finally:
+            flush()
+
+    return report  # type: ignore[return-value]
