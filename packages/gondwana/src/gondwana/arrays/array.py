@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.arrays.base import DomainArray, Position
-from gondwana.arrays.reported import reads, writes, writes_all
 from gondwana.compiler.debugging.interpreting import ElementsInKernels
 from gondwana.compiler.types.arguments import WORD, ArraySpec, Described, dtype_name, intern
 from gondwana.compiler.types.records import element_dtype, spelled
@@ -22,6 +21,7 @@ from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.transfer.box import MemoryOrder as MemoryOrder, StridedBox
+from gondwana.transfer.reported import reads, writes, writes_all
 from gondwana.transfer.verbs import copy
 
 

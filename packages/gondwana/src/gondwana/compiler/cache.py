@@ -36,9 +36,9 @@ from gondwana.compiler import numba_imports, sources
 from gondwana.compiler.debugging import checks
 from gondwana.compiler.externs import Extern
 from gondwana.errors import KernelError
-from gondwana.runtime.races import reporter
 from gondwana.runtime import launcher
 from gondwana.runtime.cache_folder import cache_folder, exists, keep, locked, read
+from gondwana.runtime.races import reporter
 
 MAGIC = b"gondwana object 5\n"
 

@@ -139,7 +139,7 @@ class _Compiler(literals.Compiler):
 
             check_accesses(manager)
         elif reporter is not None:
-            from gondwana.compiler.touching_lowering import report_accesses
+            from gondwana.compiler.reports.touching_overloads import report_accesses
 
             report_accesses(manager)
 

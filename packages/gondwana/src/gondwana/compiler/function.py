@@ -16,10 +16,10 @@ from gondwana.compiler.cache import fingerprint, toolchain, watch
 from gondwana.compiler.debugging.errors import as_seen_by_users, raise_from_block
 from gondwana.compiler.debugging.interpreting import called, interprets
 from gondwana.compiler.mpi import objects
+from gondwana.compiler.reports.touching import flushing
 from gondwana.compiler.types.arguments import Spec, array_specs, describe, holds_handle, working_precision
 from gondwana.errors import KernelError
 from gondwana.runtime import collector, interruptions
-from gondwana.compiler.touching import flushing
 from gondwana.runtime.tracing import traced
 
 P = ParamSpec("P")

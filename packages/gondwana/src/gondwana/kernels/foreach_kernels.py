@@ -16,6 +16,7 @@ from gondwana.compiler.debugging.errors import as_seen_by_users
 from gondwana.compiler.debugging.interpreting import interpreted, interprets, returned
 from gondwana.compiler.function import bind, jit, parameters
 from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS
+from gondwana.compiler.reports.touching import flushing
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
 from gondwana.domains import IndexSet
 from gondwana.errors import KernelError, UsageError
@@ -36,7 +37,6 @@ from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.runs import Runs
 from gondwana.kernels.variant import Variant, box_table, box_value
 from gondwana.runtime.races import reporter
-from gondwana.compiler.touching import flushing
 from gondwana.runtime.tracing import traced
 from gondwana.transfer import under_way
 from gondwana.transfer.under_way import Use

@@ -12,12 +12,12 @@ import numpy as np
 
 from gondwana.compiler.debugging.errors import as_seen_by_users
 from gondwana.compiler.debugging.interpreting import interpreted, returned
+from gondwana.compiler.reports.touching import flushing
 from gondwana.domains import IndexSet
 from gondwana.errors import KernelError, UsageError
 from gondwana.kernels import exact
 from gondwana.kernels.backends import Loaded, Table
 from gondwana.kernels.foreach_kernels import NO_DOMAIN, Kernel
-from gondwana.compiler.touching import flushing
 from gondwana.runtime.tracing import traced
 from gondwana.teams import Team
 from gondwana.teams.ops import Operation, named

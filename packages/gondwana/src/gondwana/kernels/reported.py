@@ -15,7 +15,7 @@ from gondwana.domains import IndexSet, Point, RectDomain
 from gondwana.kernels.arguments import KernelArray
 from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.races.records import Box
-from gondwana.transfer.plans.reported import boxes_of
+from gondwana.transfer.plans.pairs import boxes_of
 
 Offsets = frozenset[tuple[int, ...]]
 

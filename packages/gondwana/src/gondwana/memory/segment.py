@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.compiler.multithreading.pool import run, threads
+from gondwana.compiler.reports import touching
 from gondwana.compiler.types.records import element_dtype
 from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu.interface import CudaError
@@ -31,7 +32,6 @@ from gondwana.memory.pointer import Elements, GlobalPtr
 from gondwana.runtime import exits
 from gondwana.runtime.later import ComputedOnce
 from gondwana.runtime.placement import control_groups
-from gondwana.compiler import touching
 from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.shared_file import HUGE, ForeignFileError, SharedFile, collapse, private_memory
 from gondwana.teams import Team

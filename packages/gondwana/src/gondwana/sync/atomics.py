@@ -17,7 +17,17 @@ from gondwana.errors import UsageError
 from gondwana.futures import DONE, Completed, Future, ready
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime.races import reporter
-from gondwana.sync.atomic_paths import DTYPES, OPERATIONS, REDUCTIONS, Messages, Number, Path, Processor, fetches
+from gondwana.sync.atomic_paths import (
+    DTYPES,
+    OPERATIONS,
+    REDUCTIONS,
+    Messages,
+    Number,
+    Path,
+    Processor,
+    fetches,
+    reported,
+)
 from gondwana.sync.device_atomics import Owners
 from gondwana.teams import Team
 from gondwana.teams.ops import Operation, named
@@ -280,9 +290,7 @@ class AtomicDomain:
         plain = name.removeprefix("fetch_")
         way = self._way_to(target)
         if reporter is not None and self.reported and target.kind.host:
-            from gondwana.sync.reported import operation
-
-            return operation(way, plain, target, self._number(value), self._number(expected), fetch=fetches(name))
+            return reported(way, plain, target, self._number(value), self._number(expected), fetch=fetches(name))
         started = way.perform(plain, target, self._number(value), self._number(expected), fetches(name))
         if way is self._direct:
             target.segment.typed(target.rank, self.dtype)  # from now on operations know the way there

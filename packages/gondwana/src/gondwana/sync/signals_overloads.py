@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numba.extending import overload, overload_method
 
-from gondwana.compiler import reports_overloads as reports, timing_overloads as recording
+from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.mpi_overloads import mpi_constant
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.handle_types import advise, family_type, handle_word, is_handle
 from gondwana.memory.segment import TABLE_HEAD
 from gondwana.runtime.tracing.part import SIGNAL_WAIT

@@ -1,16 +1,24 @@
-"""Copies as the race detector sees them: operations beside the program, from their start until they are waited for."""
+"""Copies and elements as the race detector sees them.
+
+Copies are operations beside the program, from their start until they are waited for. Elements of arrays that Python
+reads and writes by an index are seen; views as ndarrays are not.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from gondwana.futures import DONE, Following, Future
 from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.races.sending import Reporter
 from gondwana.sync.signals import AnnouncedSignal
-from gondwana.transfer.box import MEMORY, StridedBox
+from gondwana.transfer.box import MEMORY, StridedBox, moved
 from gondwana.transfer.completion import Notify, counter_of
-from gondwana.transfer.plans.reported import boxes_of
+from gondwana.transfer.plans.pairs import boxes_of
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Reported:
@@ -75,3 +83,37 @@ def _notified(name: tuple[int, int], function: Any, *arguments: Any) -> None:
     assert reporter is not None
     reporter.take(name)
     function(*arguments)
+
+
+def reads(method: F) -> F:
+    """Have a method report that it reads the elements at a position: a decorator. Local."""
+    return _reported(method, Kind.READ, lambda array, position: position)
+
+
+def writes(method: F) -> F:
+    """Have a method report that it writes the elements at an index: a decorator. Local."""
+    return _reported(method, Kind.WRITE, lambda array, index, _value: array._position(index))
+
+
+def writes_all(method: F) -> F:
+    """Have a method report that it writes all elements: a decorator. Local."""
+    return _reported(method, Kind.WRITE, lambda array, _value: ())
+
+
+def _reported(method: F, kind: int, position: Callable[..., tuple[Any, ...]]) -> F:
+    one = reporter
+    if one is None:
+        return method
+
+    @functools.wraps(method)
+    def report(array: Any, *args: Any) -> Any:
+        if array._anchor is not None:
+            part = array._data[(*position(array, *args), ...)]
+            pointer, address = array._anchor
+            there = moved(pointer, part.ctypes.data - address).cast(part.dtype)
+            site = one.site()
+            for box in boxes_of(StridedBox(there, part, part.dtype, part.shape, part.strides)):
+                one.access(kind, box, site)
+        return method(array, *args)
+
+    return report  # type: ignore[return-value]

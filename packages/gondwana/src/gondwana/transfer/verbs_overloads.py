@@ -14,10 +14,11 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 from numba.np import numpy_support
 
-from gondwana.compiler import reports_overloads as reports, timing_overloads as recording
+from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.mpi_overloads import completed_call, mpi_constant
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.buffers import ROOM, address_of, check_array, contiguous_count, is_array, room_on_stack
 from gondwana.compiler.types.handle_types import handle_word
 from gondwana.memory.pointer_overloads import (

@@ -18,7 +18,7 @@ from numba.core.imputils import lower_constant
 from numba.extending import overload, typeof_impl
 from numba.np import numpy_support
 
-from gondwana.compiler import reports_overloads as reports, timing_overloads as recording
+from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.cpython_native import allocate, release
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import move_bytes
@@ -32,6 +32,7 @@ from gondwana.compiler.mpi.mpi_overloads import (
     mpi_constant,
 )
 from gondwana.compiler.mpi.table import OF_REALS
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.arguments import HandleSpec
 from gondwana.compiler.types.buffers import (
     address_of,

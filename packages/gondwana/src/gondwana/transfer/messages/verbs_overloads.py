@@ -14,7 +14,7 @@ from numba.core import types
 from numba.core.errors import TypingError
 from numba.extending import overload
 
-from gondwana.compiler import reports_overloads as reports, timing_overloads as recording
+from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.mpi.mpi_overloads import (
     check_team,
@@ -28,6 +28,7 @@ from gondwana.compiler.mpi.mpi_overloads import (
     new_request,
     ranks_in_world,
 )
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.buffers import (
     address_of,
     check_array,

@@ -26,9 +26,8 @@ from gondwana.runtime.races import Kind, reporter
 from gondwana.teams import addresses, mpi
 from gondwana.transfer.box_copy import Copy
 from gondwana.transfer.host_copies import CopyTable, as_bytes, copy_table
-from gondwana.transfer.plans.pairs import Copies, Pair
+from gondwana.transfer.plans.pairs import Copies, Pair, report_plan
 from gondwana.transfer.plans.plan import Launch, Plan, free_requests, message_tag
-from gondwana.transfer.plans.reported import report_plan
 
 _MODULE = "gondwana.transfer.plans.host_native"
 _advance = Native(_MODULE, "advance", 2)

@@ -12,10 +12,11 @@ from numba.core import types
 from numba.core.errors import TypingError
 from numba.extending import overload_method
 
-from gondwana.compiler import reports_overloads as reports, timing_overloads as recording
+from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import bits_of, call_at, load_word, sched_yield, store_release
 from gondwana.compiler.mpi.mpi_overloads import lend_arguments
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.runtime.tracing import recorder
 from gondwana.sync.delivery_overloads import apply_what_arrives

@@ -10,10 +10,12 @@ import bisect
 import ctypes
 import functools
 import json
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from gondwana.compiler import externs
+from gondwana.compiler.multithreading.pool import threads
 from gondwana.compiler.native import Native
 from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.races.records import Box
@@ -33,6 +35,7 @@ class Table(NamedTuple):
         high: end of the highest.
         next: number of the next turn, for threads that wait for theirs.
         now: number of the present turn.
+        alone: whether the process has one thread that computes, which takes no turns.
         runs: the runs.
     """
 
@@ -40,6 +43,7 @@ class Table(NamedTuple):
     high: int = 8
     next: int = 16
     now: int = 24
+    alone: int = 32
     runs: int = 64
 
 
@@ -51,7 +55,7 @@ class Run(NamedTuple):
         length: its bytes.
         item: bytes of an element.
         first: address of the first element.
-        count: number of elements.
+        number: number of elements.
         stride: bytes from one to the next.
     """
 
@@ -59,7 +63,7 @@ class Run(NamedTuple):
     length: int = 8
     item: int = 16
     first: int = 24
-    count: int = 32
+    number: int = 32
     stride: int = 40
 
 
@@ -68,7 +72,7 @@ TABLE, RUN, RUN_BYTES = Table(), Run(), 48
 _table = (ctypes.c_int64 * ((TABLE.runs + PLACES * RUN_BYTES) // _WORD))()
 TABLE_NAME = externs.provide("touched", _table)
 """The name by which machine code refers to the table."""
-_take_all = Native("gondwana.compiler.touching_native", "take_all", 2)
+_take_all = Native("gondwana.compiler.reports.touching_native", "take_all", 2)
 _taken = (ctypes.c_int64 * (PLACES * RUN_BYTES // _WORD))()
 
 _starts: list[int] = []
@@ -133,7 +137,7 @@ GIVE = externs.provide("touch", _called)
 def flush() -> None:
     """Report all runs that are kept. Local."""
     global _seen
-    if _table[TABLE.next // _WORD] == _seen:
+    if _table[TABLE.next // _WORD] == _seen or threading.current_thread() is not threading.main_thread():
         return
     count = _take_all.call(ctypes.addressof(_table), ctypes.addressof(_taken))
     _seen = _table[TABLE.next // _WORD]
@@ -144,6 +148,7 @@ def flush() -> None:
 
 if reporter is not None:
     reporter.before = flush
+    _table[TABLE.alone // _WORD] = threads() == 1
 
 
 def flushing(method: F) -> F:

@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 from gondwana.compiler.externs import register
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import fetch_add_word, load_acquire, load_word, sched_yield, store_release
-from gondwana.compiler.touching import GIVE, PLACES, RUN, RUN_BYTES, TABLE, TABLE_NAME
+from gondwana.compiler.reports.touching import GIVE, PLACES, RUN, RUN_BYTES, TABLE, TABLE_NAME
 from gondwana.compiler.types.points import INT
 
 
@@ -41,6 +41,9 @@ def _give(typingctx: Any, text: Any, length: Any, item: Any, first: Any, count: 
 
 @inlined
 def _lock(table: int) -> None:
+    if load_word(table + TABLE.alone) != 0:
+        store_release(table + TABLE.next, load_word(table + TABLE.next) + 1)
+        return
     turn = fetch_add_word(table + TABLE.next, 1)
     while load_acquire(table + TABLE.now) != turn:
         sched_yield()
@@ -48,7 +51,8 @@ def _lock(table: int) -> None:
 
 @inlined
 def _unlock(table: int) -> None:
-    store_release(table + TABLE.now, load_word(table + TABLE.now) + 1)
+    if load_word(table + TABLE.alone) == 0:
+        store_release(table + TABLE.now, load_word(table + TABLE.now) + 1)
 
 
 @inlined
@@ -57,7 +61,7 @@ def _begin(run: int, text: int, length: int, item: int, first: int) -> None:
     store_release(run + RUN.length, length)
     store_release(run + RUN.item, item)
     store_release(run + RUN.first, first)
-    store_release(run + RUN.count, 1)
+    store_release(run + RUN.number, 1)
     store_release(run + RUN.stride, item)
 
 
@@ -68,15 +72,15 @@ def touch(address: int, item: int, text: int, length: int) -> int:
         return 0
     _lock(table)
     run = table + TABLE.runs + (text >> 4) % PLACES * RUN_BYTES
-    count, first, stride = load_word(run + RUN.count), load_word(run + RUN.first), load_word(run + RUN.stride)
+    count, first, stride = load_word(run + RUN.number), load_word(run + RUN.first), load_word(run + RUN.stride)
     last = first + (count - 1) * stride
     known = load_word(run + RUN.text)
-    if known == text and (address == last or address == first):
+    if known == text and address in (last, first):
         _unlock(table)
         return 0
     if known == text and (count == 1 or address == last + stride):
         store_release(run + RUN.stride, address - last)
-        store_release(run + RUN.count, count + 1)
+        store_release(run + RUN.number, count + 1)
         _unlock(table)
         return 0
     length_before, item_before = load_word(run + RUN.length), load_word(run + RUN.item)

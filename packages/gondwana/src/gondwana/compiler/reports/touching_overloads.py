@@ -1,4 +1,4 @@
-"""Calls of `touch` before accesses of users' functions, while these are compiled for the race detector. Imports Numba."""
+"""Calls of `touch` before accesses of users' functions that are compiled for the race detector. Imports Numba."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 from numba.np import arrayobj, numpy_support
 
-from gondwana.compiler.touching_native import touch
+from gondwana.compiler.reports.touching_native import touch
 from gondwana.compiler.types.footprint import recorder
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.views import ViewType, address

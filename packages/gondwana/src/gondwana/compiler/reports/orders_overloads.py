@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from gondwana.compiler.externs import register
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.reports import REPORT
+from gondwana.compiler.reports.orders import REPORT
 from gondwana.compiler.types.points import INT
 from gondwana.runtime.races import Kind, records, reporter
 
@@ -51,4 +51,4 @@ def _call(kind: int, first: int, second: int, third: int, fourth: int) -> None:
 
 
 report = _nothing if reporter is None else _call
-"""Append a record: see `gondwana.compiler.reports`."""
+"""Append a record: see `gondwana.compiler.reports.orders`."""
