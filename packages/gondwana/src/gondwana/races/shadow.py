@@ -94,6 +94,7 @@ class Shadow:
     def __init__(self, nbytes: int, sets: ReadSets) -> None:
         self._nbytes, self._sets = nbytes, sets
         self._granule = _GRANULE
+        self._table, self._block = np.zeros((_ENTRIES, 4), np.int64), np.zeros(19, np.int64)
         self._allocate(_GRANULE)
 
     def _allocate(self, granule: int) -> None:
@@ -153,8 +154,8 @@ class Shadow:
         found: list[Conflict],
     ) -> None:
         granule = self._granule
-        table = np.zeros((_ENTRIES, 4), np.int64)
-        block = np.zeros(19, np.int64)
+        table, block = self._table, self._block
+        block[_ROW] = 0
         block[:4] = self.writes.ctypes.data, self.reads.ctypes.data, offset // granule, item // granule
         block[_COUNTS:_STRIDES] = [1] * (3 - len(axes)) + [count for count, _ in axes]
         block[_STRIDES:10] = [0] * (3 - len(axes)) + [stride // granule for _, stride in axes]

@@ -78,6 +78,9 @@ _taken = (ctypes.c_int64 * (PLACES * RUN_BYTES // _WORD))()
 _starts: list[int] = []
 _memory: list[tuple[int, int, int, int]] = []
 """Watched memory by its first address: that, its end, key of the segment, rank in the world."""
+_rows: dict[int, list[int]] = {}
+"""Runs at regular distances by the place in the program: the bytes of its description, those of an element, number and
+distance of the elements, address of the first, number of runs, and their distance."""
 _seen = 0
 """Number of turns that have been taken when the runs were last reported."""
 
@@ -107,26 +110,44 @@ def forget(address: int) -> None:
 
 
 def _give(text: int, length: int, item: int, first: int, count: int, stride: int) -> None:
-    """Report a run. Called by compiled code, on any thread, with the GIL."""
-    at = min(first, first + (count - 1) * stride)
+    """Keep a run with those before it of the same place at regular distances, or report these.
+
+    Called by compiled code, on any thread, with the GIL.
+    """
+    rows = _rows.get(text)
+    if rows is not None and rows[:4] == [length, item, count, stride]:
+        *_, start, number, distance = rows
+        if number == 1:
+            rows[5:] = 2, first - start
+            return
+        if first == start + number * distance:
+            rows[5] = number + 1
+            return
+    if rows is not None:
+        _report(text, *rows)
+    _rows[text] = [length, item, count, stride, first, 1, 0]
+
+
+def _report(text: int, length: int, item: int, count: int, stride: int, first: int, rows: int, distance: int) -> None:
+    axes = [(count, stride), (rows, distance)]
+    at = first + sum(min(0, (number - 1) * step) for number, step in axes)
     place = bisect.bisect(_starts, at) - 1
-    if place < 0 or reporter is None:
+    if place < 0 or reporter is None or at >= _memory[place][1]:
         return
-    start, end, key, rank = _memory[place]
-    if at >= end:
-        return
-    kind, site = _described(text, length)
-    reporter.add_late(kind, Box(key, rank, at - start, item, ((count, abs(stride)),)), site)
-
-
-def _described(text: int, length: int) -> tuple[int, int]:
-    assert reporter is not None
+    start, _, key, rank = _memory[place]
+    box = Box(key, rank, at - start, item, tuple((number, abs(step)) for number, step in axes))
+    about = _described(text, length)
     launched, inside = reporter.caller()
-    about = json.loads(ctypes.string_at(text, length))
-    name, file, line, kernel = about["name"], about["file"], about["line"], about["function"]
-    what = f"{kernel}: {name}"
-    site = reporter.site(what, (file, line), inside, kernel=kernel, name=name, launched=launched)
-    return (Kind.WRITE if about["writes"] else Kind.READ), site
+    what, name, kernel = f"{about['function']}: {about['name']}", about["name"], about["function"]
+    site = reporter.site(what, (about["file"], about["line"]), inside, kernel=kernel, name=name, launched=launched)
+    reporter.add_late(Kind.WRITE if about["writes"] else Kind.READ, box, site)
+
+
+@functools.cache
+def _described(text: int, length: int) -> dict[str, Any]:
+    """The description of a place in the program, which machine code has at an address."""
+    about: dict[str, Any] = json.loads(ctypes.string_at(text, length))
+    return about
 
 
 _called = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(_give)
@@ -144,6 +165,10 @@ def flush() -> None:
     words = RUN_BYTES // _WORD
     for index in range(count):
         _give(*_taken[index * words : (index + 1) * words])
+    rows = list(_rows.items())
+    _rows.clear()
+    for text, run in rows:
+        _report(text, *run)
 
 
 if reporter is not None:

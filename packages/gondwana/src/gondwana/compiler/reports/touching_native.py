@@ -15,15 +15,28 @@ from gondwana.compiler.reports.touching import GIVE, PLACES, RUN, RUN_BYTES, TAB
 from gondwana.compiler.types.points import INT
 
 
+def table_address(builder: Any) -> Any:
+    """Return the address of the table as an LLVM integer."""
+    register(TABLE_NAME)
+    module = builder.module
+    found = module.globals.get(TABLE_NAME) or ir.GlobalVariable(module, INT, TABLE_NAME)
+    return builder.ptrtoint(found, INT)
+
+
+def is_watched(builder: Any, address: Any) -> Any:
+    """Return whether an address may lie in memory that is watched, an LLVM bit."""
+    table = table_address(builder)
+    low, high = (
+        builder.load(builder.inttoptr(builder.add(table, INT(place)), INT.as_pointer()))
+        for place in (TABLE.low, TABLE.high)
+    )
+    return builder.icmp_unsigned("<", builder.sub(address, low), builder.sub(high, low))
+
+
 @intrinsic
 def _table(typingctx: Any) -> Any:
-    """The address of the table."""
-
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        register(TABLE_NAME)
-        module = builder.module
-        found = module.globals.get(TABLE_NAME) or ir.GlobalVariable(module, INT, TABLE_NAME)
-        return builder.ptrtoint(found, INT)
+        return table_address(builder)
 
     return types.int64(), codegen
 
@@ -68,8 +81,6 @@ def _begin(run: int, text: int, length: int, item: int, first: int) -> None:
 def touch(address: int, item: int, text: int, length: int) -> int:
     """Note an access to an element: keep it, and give away the run that it does not continue. Returns 0."""
     table = _table()
-    if address < load_word(table + TABLE.low) or address >= load_word(table + TABLE.high):
-        return 0
     _lock(table)
     run = table + TABLE.runs + (text >> 4) % PLACES * RUN_BYTES
     count, first, stride = load_word(run + RUN.number), load_word(run + RUN.first), load_word(run + RUN.stride)

@@ -11,7 +11,7 @@ from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 from numba.np import arrayobj, numpy_support
 
-from gondwana.compiler.reports.touching_native import touch
+from gondwana.compiler.reports.touching_native import is_watched, touch
 from gondwana.compiler.types.footprint import recorder
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.views import ViewType, address
@@ -58,13 +58,15 @@ class _Lower(Lower):  # type: ignore[misc]
             "writes": writes,
         }
         text = json.dumps(about).encode()
+        where = self.builder.ptrtoint(place, INT)
         words = [
-            self.builder.ptrtoint(place, INT),
+            where,
             INT(numpy_support.as_dtype(kind.dtype).itemsize),
             self.builder.ptrtoint(self.context.insert_const_bytes(self.builder.module, text), INT),
             INT(len(text)),
         ]
-        self.context.compile_internal(self.builder, touch, types.int64(*[types.int64] * 4), words)
+        with self.builder.if_then(is_watched(self.builder, where), likely=False):
+            self.context.compile_internal(self.builder, touch, types.int64(*[types.int64] * 4), words)
 
     def _cast(self, value: Any, given: Any, wanted: Any) -> Any:
         return self.context.cast(self.builder, value, given, wanted)
