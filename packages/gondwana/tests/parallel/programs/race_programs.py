@@ -824,7 +824,82 @@ def right_compiled_round_of_a_plan():
     gw.get(m.pointer(dtype=float) + 1).result()
 
 
-NEAR = {"wrong_neighbour_read_without_order", "right_neighbour_read_behind_a_barrier"}
+@gw.jit
+def set_all(a, value):
+    for i in range(len(a)):
+        a[i] = value
+
+
+@gw.jit
+def add_up(a):
+    found = 0.0
+    for i in range(len(a)):
+        found += a[i]
+    return found
+
+
+@gw.foreach
+def gather(p, out, a, at):
+    out[p] = a[at[p]]
+
+
+def numbers(m: gw.Segment, rank: int) -> np.ndarray:
+    """Return the numbers of a rank."""
+    return m.view(rank).view(float)
+
+
+def wrong_compiled_store_to_a_neighbour():
+    m = memory()
+    set_all(numbers(m, right), 1.0)
+    add_up(numbers(m, world.rank))
+
+
+def right_compiled_store_to_a_neighbour():
+    m = memory()
+    set_all(numbers(m, right), 1.0)
+    world.barrier()
+    add_up(numbers(m, world.rank))
+
+
+def wrong_compiled_load_before_a_put_has_arrived():
+    m = memory()
+    gw.put(np.ones(4), there(m)).wait()
+    add_up(numbers(m, world.rank))
+
+
+def right_compiled_load_behind_a_put():
+    m = memory()
+    gw.put(np.ones(4), there(m)).wait()
+    world.barrier()
+    add_up(numbers(m, world.rank))
+
+
+def line() -> tuple[gw.GlobalArray, gw.GlobalArray, gw.GlobalArray]:
+    """Return an array, one for results, and one with the index of this rank's first ghost."""
+    size = 8 * world.size
+    a, out, at = gw.zeros(size, ghost=1, periodic=True), gw.zeros(size), gw.zeros(size, dtype=int)
+    kept.extend((a, out, at))
+    at.values[...] = a.owned.lo[0] - 1
+    return a, out, at
+
+
+def wrong_ghost_at_a_computed_point():
+    a, out, at = line()
+    ghosts = a.exchange()
+    gather(a.owned, out, a, at)
+    ghosts.wait()
+
+
+def right_ghost_at_a_computed_point():
+    a, out, at = line()
+    a.exchange().wait()
+    gather(a.owned, out, a, at)
+
+
+NEAR = {
+    *("wrong_neighbour_read_without_order", "right_neighbour_read_behind_a_barrier"),
+    *("wrong_compiled_store_to_a_neighbour", "right_compiled_store_to_a_neighbour"),
+}
 """Programs that reach the memory of a neighbour by loads."""
 
 
