@@ -147,7 +147,8 @@ class BriefCalls:
         receiver = self._receivers[rank] = _Receiver()
         send = Native(_MODULE, "send_call", 6, objects=2).call
         tables = id(receiver.functions), self._kinds.ctypes.data
-        senders[rank] = functools.partial(send, self._inbox.outs[rings.CALL][rank], *tables)
+        if reporter is None:  # else each call is one that carries names
+            senders[rank] = functools.partial(send, self._inbox.outs[rings.CALL][rank], *tables)
         return receiver
 
     # -- receiving -----------------------------------------------------------------------------------------------

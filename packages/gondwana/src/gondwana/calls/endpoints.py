@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from gondwana.calls import brief_calls, mailbox, names, wire
+from gondwana.calls import brief_calls, mailbox, names, reported, wire
 from gondwana.calls.active_messages import handlers
 from gondwana.calls.brief_calls import FAILED, NOTHING, NUMBER, OTHER, OUTCOME, PEER, SERVED, VALUE, senders
 from gondwana.calls.inbox import Found
@@ -102,7 +102,7 @@ def _send_briefly(
 ) -> bool:
     """Send a call whose result completes a future by machine code; return False if it leaves that to others."""
     send = senders.get(rank if team is world else world_rank(team, rank))
-    if send is None or kwargs or reporter is not None:
+    if send is None or kwargs:
         return False
     number = next(_numbers)
     _answers[number] = answer
@@ -123,7 +123,7 @@ def request_for(answer: Answer[Any], target: int, function: Callable[..., Any], 
 def request_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """Send a call without a reply; wait for room. Local."""
     send = senders.get(rank if team is world else world_rank(team, rank))
-    if send is None or kwargs or reporter is not None or not send(FORGET, function, args):
+    if send is None or kwargs or not send(FORGET, function, args):
         target = world_rank(team, rank)
         tag, parts = _encoded(function, args, kwargs)
         _send(target, function, tag, FORGET, parts)
@@ -147,7 +147,7 @@ def offer(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs
 def offer_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
     """Send a call without a reply if there is room now; return whether it was sent. Local."""
     send = senders.get(rank if team is world else world_rank(team, rank))
-    if send is not None and not kwargs and reporter is None and send(FORGET, function, args):
+    if send is not None and not kwargs and send(FORGET, function, args):
         return True
     target = world_rank(team, rank)
     tag, parts = _encoded(function, args, kwargs)
@@ -158,8 +158,6 @@ def _encoded(function: Any, args: Any, kwargs: Any, answer: Answer[Any] | None =
     """Return the tag and the parts of the message of a call, which is about to be sent."""
     reference = names.reference(function)
     if reporter is not None:
-        from gondwana.calls import reported
-
         reference, args, kwargs = reported.announce(reference, args, kwargs, answer)
     return wire.encode_call(reference, args, kwargs)
 
@@ -284,12 +282,7 @@ def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None
     else:
         if tag & ERROR:
             error, value = wire.decode_error(source, *value), None
-    answer = _answers.pop(number)
-    if reporter is not None:
-        from gondwana.calls import reported
-
-        reported.settled(answer)
-    answer._settle(value, error)
+    reported.settled(_answers.pop(number))._settle(value, error)
     box.finished[source] += 1
 
 

@@ -16,6 +16,7 @@ from gondwana.futures import Following, Future
 from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.races.records import CALLS
 
+A = TypeVar("A", bound=Future[Any])
 F = TypeVar("F", bound=Callable[..., Any])
 Name = tuple[int, int]
 
@@ -64,11 +65,19 @@ def _post_late(reply: Name) -> None:
     reporter.post(reply, CALLS)
 
 
-def settled(answer: Future[Any]) -> None:
-    """Report that an answer has come whose future nobody but the library sees. Local."""
+def _settled(answer: A) -> A:
     reply = _answers.pop(id(answer), None)
     if reply is not None and reporter is not None:
         reporter.take(reply)
+    return answer
+
+
+def _unchanged(answer: A) -> A:
+    return answer
+
+
+settled = _unchanged if reporter is None else _settled
+"""Report that an answer has come whose future nobody but the library sees, and return that future."""
 
 
 def observed(answer: Future[Any]) -> Future[Any]:

@@ -102,11 +102,7 @@ class _Layout(NamedTuple):
 
 
 def become(command: Command, detector: Sequence[str] = ()) -> NoReturn:
-    """Replace this process by a job, by its supervisor, or by the race detector that starts these. Local.
-
-    Args:
-        command: the command of the job.
-        detector: words that start the race detector, which takes the others as arguments.
+    """Replace this process by a job, by its supervisor, or by a race detector that starts these by its words. Local.
 
     Raises:
         UsageError: the system does not start a command of this length.
@@ -117,15 +113,13 @@ def become(command: Command, detector: Sequence[str] = ()) -> NoReturn:
         script = slurm_step.__file__ if argv[0] == slurm.SRUN else supervisor.__file__
         argv = (sys.executable, "-I", "-S", script, f"{command.end_signal:d}", *argv)
     environment = command.environment()
-    if detector:
-        argv = (*detector, *argv)
-        environment[VARIABLE_OF_JOB] = environment.pop(VARIABLE)  # it is no rank itself
+    if detector:  # it is no rank itself
+        argv, environment[VARIABLE_OF_JOB] = (*detector, *argv), environment.pop(VARIABLE)
     sys.stdout.flush()
     sys.stderr.flush()
-    # MPI's launchers would leave the signal blocked in the ranks.
     keeping = beginning.kept_signal() if argv[0] == sys.executable else contextlib.nullcontext()
     try:
-        with keeping:
+        with keeping:  # MPI's launchers would leave the signal blocked in the ranks
             os.execvpe(argv[0], argv, environment)
     except OSError as error:
         if error.errno != errno.E2BIG:
@@ -134,11 +128,6 @@ def become(command: Command, detector: Sequence[str] = ()) -> NoReturn:
             "the arguments and the environment are longer than this system passes to a process: write them into a "
             "file, and give the program its name"
         ) from None
-
-
-def has_several_hosts() -> bool:
-    """Return whether a job that is started here may have ranks on other hosts. Local."""
-    return slurm.there() or any(name in os.environ for name in HOST_LISTS)
 
 
 def cores() -> int:

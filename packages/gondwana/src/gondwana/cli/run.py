@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gondwana.cli import launch, programs
+from gondwana.cli import launch, programs, slurm
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana.runtime import later, tracing
@@ -109,7 +109,8 @@ def start(
     if os.environ.get("GONDWANA_CHECK", "").partition(":")[0] == "races":
         from gondwana.races import listening
 
-        reports, detector = listening.listen(several_hosts=launch.has_several_hosts())
+        several_hosts = slurm.there() or any(name in os.environ for name in launch.HOST_LISTS)
+        reports, detector = listening.listen(several_hosts=several_hosts)
         variables |= reports
     command = launch.command(
         ranks,

@@ -32,7 +32,7 @@ from gondwana.memory.pointer import Elements, GlobalPtr
 from gondwana.runtime import exits
 from gondwana.runtime.later import ComputedOnce
 from gondwana.runtime.placement import control_groups
-from gondwana.runtime.races import Kind, reporter
+from gondwana.runtime.races import reporter
 from gondwana.runtime.shared_file import HUGE, ForeignFileError, SharedFile, collapse, private_memory
 from gondwana.teams import Team
 from gondwana.teams.buffers import Buffer
@@ -195,17 +195,7 @@ class Segment:
         if window and unmapped:
             self._window = Window(team, self._maps[team.rank] if self.device_bytes is None else self.device_bytes)
         if reporter is not None:
-            self._report()
-
-    def _report(self) -> None:
-        """Tell the race detector about the memory of all ranks, and later that this rank does without its own."""
-        assert reporter is not None
-        sizes = [part.nbytes if part.kind.host else 0 for part in self._parts]
-        ranks = list(self.team.world_ranks)
-        reporter.tell(segment=self.key, ranks=ranks, sizes=sizes, table=self.table_address)
-        weakref.finalize(self, reporter.later, Kind.FREE, self.key).atexit = False
-        for rank, base in enumerate(self.bases):
-            touching.watch(base, sizes[rank], self.key, ranks[rank])
+            touching.announce(self, [part.nbytes if part.kind.host else 0 for part in self._parts])
 
     @property
     def window(self) -> Window | None:

@@ -11,6 +11,7 @@ import ctypes
 import functools
 import json
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -85,27 +86,37 @@ _seen = 0
 """Number of turns that have been taken when the runs were last reported."""
 
 
-def watch(address: int, nbytes: int, key: int, rank: int) -> None:
-    """Have accesses to a rank's part of a segment be reported. Local.
+def announce(segment: Any, sizes: list[int]) -> None:
+    """Tell the detector about a new segment, and have accesses of compiled code to it be reported. Local.
 
     Args:
-        address: where it is mapped.
-        nbytes: its bytes.
-        key: key of the segment.
-        rank: rank in the world.
+        segment: the segment.
+        sizes: bytes of the host memory of each rank of its team.
     """
-    if address and nbytes:
-        forget(address)
+    assert reporter is not None
+    ranks = list(segment.team.world_ranks)
+    reporter.tell(segment=segment.key, ranks=ranks, sizes=sizes, table=segment.table_address)
+    mapped = [one for one in zip(segment.bases, sizes, ranks, strict=True) if one[0] and one[1]]
+    for address, nbytes, rank in mapped:
+        _forget(address)
         place = bisect.bisect(_starts, address)
         _starts.insert(place, address)
-        _memory.insert(place, (address, address + nbytes, key, rank))
+        _memory.insert(place, (address, address + nbytes, segment.key, rank))
         _table[TABLE.low // _WORD], _table[TABLE.high // _WORD] = _starts[0], max(end for _, end, *_ in _memory)
+    weakref.finalize(segment, _free, segment.key, [address for address, *_ in mapped]).atexit = False
 
 
-def forget(address: int) -> None:
-    """Have accesses to memory that was mapped at an address not be reported any more. Local."""
+def _free(key: int, addresses: list[int]) -> None:
+    assert reporter is not None
+    reporter.later(Kind.FREE, key)
+    for address in addresses:
+        _forget(address, key)
+
+
+def _forget(address: int, key: int | None = None) -> None:
+    """Have accesses to memory that was mapped at an address, for a segment or any, not be reported any more."""
     place = bisect.bisect_left(_starts, address)
-    if place < len(_starts) and _starts[place] == address:
+    if place < len(_starts) and _starts[place] == address and key in (None, _memory[place][2]):
         del _starts[place], _memory[place]
 
 
