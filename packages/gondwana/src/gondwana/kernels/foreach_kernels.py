@@ -133,12 +133,18 @@ class Kernel:
         uses = list(under_way.uses()) if checks.active() else []
         if uses:
             self._check_completion(domain, args, found[0], uses)
-        if reporter is not None:
-            from gondwana.kernels import reported
-
-            names = array_names(self.parameters, tuple(describe(value)[0] for value in args))
-            reported.report(self.py_func, domain, names, kernel_arrays(args), found[0].footprints)
         return found[0], found[1], b"".join(data)
+
+    def _prepare_and_report(self, domain: IndexSet, args: tuple[Any, ...]) -> tuple[Loaded, Table, bytes]:
+        """Prepare a launch that follows, and tell the race detector what it accesses."""
+        from gondwana.kernels import reported
+
+        prepared = self._prepare(domain, args)
+        names = array_names(self.parameters, tuple(describe(value)[0] for value in args))
+        reported.report(self.py_func, domain, names, kernel_arrays(args), prepared[0].footprints)
+        return prepared
+
+    _launched = _prepare if reporter is None else _prepare_and_report
 
     @functools.cached_property
     def _masked(self) -> Kernel:
@@ -320,7 +326,7 @@ class Foreach(Kernel):
                     raise value_is_lost(self._name, type(returned(value)).__name__)
             return
         try:
-            loaded, table, data = self._prepare(domain, arguments)
+            loaded, table, data = self._launched(domain, arguments)
         except KernelError as error:
             raise as_seen_by_users(error) from None
         loaded.run(table, data, self._name, self.flags)
@@ -342,10 +348,11 @@ class Foreach(Kernel):
         def anew(*last: float) -> None:
             self(domain, *args[: len(args) - len(last)], *last)
 
-        if self.interpreted or reporter is not None:
+        if self.interpreted:
             return anew
         loaded, table, data = self._prepare(domain, args)
-        return loaded.prepared(table, data, self._name, self.flags, anew if self._watch is not None else None)
+        calls_anew = self._watch is not None or reporter is not None
+        return loaded.prepared(table, data, self._name, self.flags, anew if calls_anew else None)
 
 
 def value_is_lost(name: str, kind: str) -> KernelError:

@@ -82,7 +82,7 @@ class Reduce(Kernel):
         if self.interpreted:
             return self._interpret(domain, arguments)
         try:
-            loaded, table, data = self._prepare(domain, arguments)
+            loaded, table, data = self._launched(domain, arguments)
         except KernelError as error:
             raise as_seen_by_users(error) from None
         return self._folded(loaded, table, data, domain.size)
