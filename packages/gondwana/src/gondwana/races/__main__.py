@@ -141,6 +141,9 @@ def main(descriptor: int, file: str, command: list[str]) -> int:
             f"gondwana: the race detector lacks records that order rank {stuck[0]}: races may be missing",
             file=sys.stderr,
         )
+    if left := sorted(detector.analysis.left):
+        shown = ", ".join(left[:3]) + (", ..." if len(left) > 3 else "")
+        print(f"gondwana: races may be missing in compiled code, followed for a while only: {shown}", file=sys.stderr)
     print(summary(races), file=sys.stderr, flush=True)
     if file:
         files.write(Path(file), json.dumps([race.about() for race in races], indent=1).encode())

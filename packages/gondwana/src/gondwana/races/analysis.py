@@ -90,11 +90,12 @@ class Analysis:
 
     Attributes:
         races: those found so far, each pair of sites once.
-        count: number of conflicts that the same pairs of sites had.
+        left: places in compiled code that are followed no longer, since they access too many scattered elements.
     """
 
     def __init__(self) -> None:
         self.races: dict[Hashable, Race] = {}
+        self.left: set[str] = set()
         self._ranks: list[Rank] = []
         self._streams = Streams()
         self._board = Board()
@@ -204,6 +205,8 @@ class Analysis:
             reading = self._streams.new(rank.rank)
             writing = {int(other): self._streams.new(rank.rank) for other in content["to"]}
             rank.plans[content["plan"]] = _Plan(content, reading, writing)
+        elif "left" in content:
+            self.left.add(content["left"])
         elif "launch" in content:
             site = self._site_of(content["launch"])
             race = Race.in_launch(self._sites[site], rank.rank, content)

@@ -10,8 +10,10 @@ import bisect
 import ctypes
 import functools
 import json
+import os
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,8 +26,10 @@ from gondwana.runtime.races.records import Box
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WORD = 8
-PLACES = 256
+PLACES = 4096
 """Runs that are kept, by places in the program."""
+MOST = 10_000
+"""The most runs of a place that are reported: each takes some microseconds, and code may access scattered elements."""
 
 
 class Table(NamedTuple):
@@ -56,7 +60,7 @@ class Run(NamedTuple):
         length: its bytes.
         item: bytes of an element.
         first: address of the first element.
-        number: number of elements.
+        number: number of elements; below 0: this place is not followed any more.
         stride: bytes from one to the next.
     """
 
@@ -82,6 +86,8 @@ _memory: list[tuple[int, int, int, int]] = []
 _rows: dict[int, list[int]] = {}
 """Runs at regular distances by the place in the program: the bytes of its description, those of an element, number and
 distance of the elements, address of the first, number of runs, and their distance."""
+_given: Counter[int] = Counter()
+"""Number of runs of each place so far."""
 _seen = 0
 """Number of turns that have been taken when the runs were last reported."""
 
@@ -125,6 +131,14 @@ def _give(text: int, length: int, item: int, first: int, count: int, stride: int
 
     Called by compiled code, on any thread, with the GIL.
     """
+    _given[text] += 1
+    if _given[text] > MOST:
+        if _given[text] == MOST + 1 and reporter is not None:
+            about = _described(text, length)
+            reporter.tell(left=f"{os.path.basename(about['file'])}:{about['line']}")
+        run = (TABLE.runs + (text >> 5) % PLACES * RUN_BYTES) // _WORD
+        _table[run + RUN.text // _WORD], _table[run + RUN.number // _WORD] = text, -1
+        return
     rows = _rows.get(text)
     if rows is not None and rows[:4] == [length, item, count, stride]:
         *_, start, number, distance = rows

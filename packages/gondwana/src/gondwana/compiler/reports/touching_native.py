@@ -82,11 +82,11 @@ def touch(address: int, item: int, text: int, length: int) -> int:
     """Note an access to an element: keep it, and give away the run that it does not continue. Returns 0."""
     table = _table()
     _lock(table)
-    run = table + TABLE.runs + (text >> 4) % PLACES * RUN_BYTES
+    run = table + TABLE.runs + (text >> 5) % PLACES * RUN_BYTES
     count, first, stride = load_word(run + RUN.number), load_word(run + RUN.first), load_word(run + RUN.stride)
     last = first + (count - 1) * stride
     known = load_word(run + RUN.text)
-    if known == text and address in (last, first):
+    if known == text and (count < 0 or address in (last, first)):
         _unlock(table)
         return 0
     if known == text and (count == 1 or address == last + stride):
@@ -97,7 +97,9 @@ def touch(address: int, item: int, text: int, length: int) -> int:
     length_before, item_before = load_word(run + RUN.length), load_word(run + RUN.item)
     _begin(run, text, length, item, address)
     _unlock(table)
-    if known != 0:  # without the lock: who waits for the interpreter holds nothing that its owner waits for
+    if (
+        known != 0 and count >= 0
+    ):  # without the lock: who waits for the interpreter holds nothing that its owner waits for
         _give(known, length_before, item_before, first, count, stride)
     return 0
 
@@ -108,7 +110,7 @@ def take_all(table: int, out: int) -> int:
     _lock(table)
     for place in range(PLACES):
         run = table + TABLE.runs + place * RUN_BYTES
-        if load_word(run + RUN.text) != 0:
+        if load_word(run + RUN.text) != 0 and load_word(run + RUN.number) >= 0:
             for word in range(RUN_BYTES // 8):
                 store_release(out + found * RUN_BYTES + 8 * word, load_word(run + 8 * word))
             store_release(run + RUN.text, 0)
