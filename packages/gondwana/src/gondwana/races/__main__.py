@@ -6,6 +6,7 @@ variable GONDWANA_RACES_OF_JOB has what the ranks find in GONDWANA_RACES.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -116,6 +117,11 @@ class Detector:
                 print(f"gondwana: race: {race.text()}", file=sys.stderr, flush=True)
 
 
+def _pass_on(job: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it may have ended
+        os.kill(job, number)
+
+
 def main(descriptor: int, file: str, command: list[str]) -> int:
     """Run a job, report its races, and return the exit status. Local; blocks."""
     place = os.environ.pop(VARIABLE_OF_JOB)
@@ -131,7 +137,7 @@ def main(descriptor: int, file: str, command: list[str]) -> int:
         os._exit(127)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the job, too
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, lambda number, _: os.kill(job, number))
+        signal.signal(number, lambda number, _: _pass_on(job, number))
     detector = Detector(listening, place.split()[0])
     status = detector.run(job)
     races = list(detector.analysis.races.values())
