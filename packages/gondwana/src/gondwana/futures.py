@@ -211,6 +211,42 @@ class Promise(Generic[T]):
         idle.wake()
 
 
+class Following(Future[T]):
+    """The future of another operation, with a result of its own. Local.
+
+    Args:
+        operation: Operation that must be complete.
+        value: Function that returns the result then.
+    """
+
+    __slots__ = ("_operation", "_result")
+
+    def __init__(self, operation: Future[None], value: Callable[[], T]) -> None:
+        super().__init__()
+        self._operation, self._result = operation, value
+
+    def done(self) -> bool:
+        """Return whether the operation is complete. Local; no progress."""
+        if not self._done and self._operation.done():
+            error = self._operation.exception()
+            self._settle(None if error else self._result(), error)
+        return self._done
+
+    def _block(self, timeout: float | None) -> None:
+        if not self.done():
+            self._operation.exception(timeout)
+            self.done()
+
+    def add_done_callback(self, call: Callable[[Future[T]], None]) -> None:
+        """Have `call(future)` run when the operation is complete: at once, or inside progress. Local."""
+        super().add_done_callback(call)
+        if not self._done:
+            self._operation.add_done_callback(self._follow)
+
+    def _follow(self, _: Future[None]) -> None:
+        self.done()
+
+
 class Polled(Future[T]):
     """A future of an operation that can be polled, and completed by blocking. Local.
 

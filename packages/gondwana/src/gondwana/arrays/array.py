@@ -22,6 +22,7 @@ from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.transfer.box import MemoryOrder as MemoryOrder, StridedBox
+from gondwana.transfer.reported import reads, writes, writes_all
 from gondwana.transfer.verbs import copy
 
 _FEW, _MANY = 8, 60
@@ -181,13 +182,16 @@ class Array(DomainArray):
         here = source if isinstance(source, Array) else source.copy()
         np.copyto(target._data, here._data, casting="same_kind")
 
+    @writes_all
     def fill(self, value: Any) -> None:
         """Set all elements to one value. Local."""
         self._data.fill(value)
 
+    @reads
     def _element(self, position: Position) -> Any:
         return plain(self._data[position])
 
+    @writes
     def __setitem__(self, index: Any, value: Any) -> None:
         position = self._position(index)
         self._data[position] = value.numpy() if isinstance(value, Array) else value

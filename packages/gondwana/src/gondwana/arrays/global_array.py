@@ -37,6 +37,7 @@ from gondwana.domains import IndexSet, RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.kinds import MemoryKind, host
 from gondwana.memory.segment import Segment
+from gondwana.runtime.races import reporter
 from gondwana.teams import Team
 from gondwana.transfer.box import contiguous_strides, moved
 from gondwana.transfer.plans.plan import Plan
@@ -117,6 +118,25 @@ class GlobalArray(Divided):
         self._blocks: dict[int, Array | RemoteArray] = {}
         self.plans: dict[tuple[Any, ...], Plan] = {}
         self._writes = 0
+        if reporter is not None and kind.host:
+            self._report()
+
+    def _report(self) -> None:
+        """Tell the race detector which elements the memory of this rank has."""
+        assert reporter is not None
+        rank, layout = self.team.rank, self.layout
+        held, owned = layout.held(rank), layout.owned(rank)
+        memory = _memory(layout, rank, self.dtype, self.kind)
+        reporter.tell(
+            array=self._segment.key,
+            label=self.label,
+            rank=self.team.world_ranks[rank],
+            first=memory.offset,
+            strides=memory.strides,
+            lo=held.lo,
+            shape=held.shape,
+            owned=[owned.lo, owned.hi],
+        )
 
     @property
     def _array(self) -> GlobalArray:

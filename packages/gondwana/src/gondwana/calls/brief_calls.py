@@ -24,6 +24,7 @@ from gondwana.calls import names, wire
 from gondwana.calls.inbox import Inbox
 from gondwana.compiler.native import Native
 from gondwana.runtime import tracing
+from gondwana.runtime.races import reporter
 from gondwana.sync import rings
 
 NUMBERED, ALONE, NUMBER_SHIFT = 16, 32, 8
@@ -113,7 +114,11 @@ class BriefCalls:
     def post(self, rank: int, function: Any, tag: int, number: int, data: bytes) -> bool:
         """Send a call by name if there is room, with the number that the function has from now on. Local."""
         push, queue = self._inbox.push_one, rings.CALL
-        known = None if tracing.recorder is not None or tag != wire.BUILTIN else names.known(function)
+        known = (
+            None
+            if tracing.recorder is not None or reporter is not None or tag != wire.BUILTIN
+            else names.known(function)
+        )
         if known is None or not self._introducing.acquire(False):  # a finalizer, or another thread, introduces one
             return push(rank, queue, tag, number, data)
         try:
@@ -142,7 +147,8 @@ class BriefCalls:
         receiver = self._receivers[rank] = _Receiver()
         send = Native(_MODULE, "send_call", 6, objects=2).call
         tables = id(receiver.functions), self._kinds.ctypes.data
-        senders[rank] = functools.partial(send, self._inbox.outs[rings.CALL][rank], *tables)
+        if reporter is None:  # else each call is one that carries names
+            senders[rank] = functools.partial(send, self._inbox.outs[rings.CALL][rank], *tables)
         return receiver
 
     # -- receiving -----------------------------------------------------------------------------------------------

@@ -7,8 +7,11 @@ from collections import defaultdict
 from typing import Any, Generic, TypeVar
 
 from gondwana.calls import endpoints
+from gondwana.calls.reported import seen
 from gondwana.errors import UsageError
 from gondwana.futures import Future
+from gondwana.runtime.races import Kind, reporter
+from gondwana.runtime.races.records import CALLS
 from gondwana.teams import Team, world
 
 T = TypeVar("T")
@@ -46,8 +49,11 @@ class DistObject(Generic[T]):
         self.key = (team.key, _made[team.key])
         _made[team.key] += 1
         _objects[self.key] = self
+        if reporter is not None:
+            reporter.add(Kind.FORK, CALLS)
         endpoints.release(self.key)
 
+    @seen
     def fetch(self, rank: int) -> Future[T]:
         """Return the future of the value of a rank. Local; that rank must make progress.
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from gondwana.calls import brief_calls, mailbox, names, wire
+from gondwana.calls import brief_calls, mailbox, names, reported, wire
 from gondwana.calls.active_messages import handlers
 from gondwana.calls.brief_calls import FAILED, NOTHING, NUMBER, OTHER, OUTCOME, PEER, SERVED, VALUE, senders
 from gondwana.calls.inbox import Found
@@ -15,6 +15,7 @@ from gondwana.calls.mailbox import Mailbox, Message
 from gondwana.errors import UsageError
 from gondwana.futures import Future
 from gondwana.runtime import exits, interruptions, progress, tracing
+from gondwana.runtime.races import reporter
 from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.sync import rings
 from gondwana.teams import RemoteError, Team, world
@@ -113,7 +114,7 @@ def _send_briefly(
 
 def request_for(answer: Answer[Any], target: int, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """Send a call to a rank of the world, whose result completes a future; wait for room. Local."""
-    tag, parts = wire.encode_call(names.reference(function), args, kwargs)
+    tag, parts = _encoded(function, args, kwargs, answer)
     number = next(_numbers)
     _answers[number] = answer
     _send(target, function, tag, number, parts)
@@ -124,7 +125,7 @@ def request_nothing(rank: int, team: Team, function: Callable[..., Any], args: A
     send = senders.get(rank if team is world else world_rank(team, rank))
     if send is None or kwargs or not send(FORGET, function, args):
         target = world_rank(team, rank)
-        tag, parts = wire.encode_call(names.reference(function), args, kwargs)
+        tag, parts = _encoded(function, args, kwargs)
         _send(target, function, tag, FORGET, parts)
 
 
@@ -134,7 +135,7 @@ def offer(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs
     if _send_briefly(answer, rank, team, function, args, kwargs):
         return answer
     target = world_rank(team, rank)
-    tag, parts = wire.encode_call(names.reference(function), args, kwargs)
+    tag, parts = _encoded(function, args, kwargs, answer)
     number = next(_numbers)
     _answers[number] = answer
     if _offer(target, function, tag, number, parts):
@@ -149,8 +150,16 @@ def offer_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any
     if send is not None and not kwargs and send(FORGET, function, args):
         return True
     target = world_rank(team, rank)
-    tag, parts = wire.encode_call(names.reference(function), args, kwargs)
+    tag, parts = _encoded(function, args, kwargs)
     return _offer(target, function, tag, FORGET, parts)
+
+
+def _encoded(function: Any, args: Any, kwargs: Any, answer: Answer[Any] | None = None) -> tuple[int, list[Any]]:
+    """Return the tag and the parts of the message of a call, which is about to be sent."""
+    reference = names.reference(function)
+    if reporter is not None:
+        reference, args, kwargs = reported.announce(reference, args, kwargs, answer)
+    return wire.encode_call(reference, args, kwargs)
 
 
 def _route(sent: bool | None, target: int, *message: Any) -> Route | None:
@@ -273,7 +282,7 @@ def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None
     else:
         if tag & ERROR:
             error, value = wire.decode_error(source, *value), None
-    _answers.pop(number)._settle(value, error)
+    reported.settled(_answers.pop(number))._settle(value, error)
     box.finished[source] += 1
 
 
@@ -293,7 +302,7 @@ def _serve_calls(box: Mailbox) -> bool:
     flow = progress.thread.flow
     flow.depth += 1  # as `with progress.callback()`, which takes the time of half a call
     try:
-        if tracing.recorder is not None or _released or not box.rings.awake:
+        if tracing.recorder is not None or reporter is not None or _released or not box.rings.awake:
             return _serve_any(box, 0)
         done, rest = _serve_brief(box, flow)
         return _serve_any(box, done) if rest or box.is_coming(rings.CALL) else done > 0

@@ -11,8 +11,11 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from gondwana.calls import endpoints, mailbox
+from gondwana.calls.reported import seen
 from gondwana.futures import Future
 from gondwana.runtime import cores, interruptions, progress
+from gondwana.runtime.races import Kind, reporter
+from gondwana.runtime.races.records import CALLS
 from gondwana.teams import Team, world
 
 T = TypeVar("T")
@@ -24,6 +27,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1e-5, 1e-3
 def rpc(rank: int, function: Callable[..., Future[T]], *args: Any, team: Team = world, **kwargs: Any) -> Future[T]: ...
 @overload
 def rpc(rank: int, function: Callable[..., T], *args: Any, team: Team = world, **kwargs: Any) -> Future[T]: ...
+@seen
 def rpc(rank: int, function: Callable[..., Any], *args: Any, team: Team = world, **kwargs: Any) -> Future[Any]:
     """Call `function(*args, **kwargs)` on another rank and return the future of its result. Local; internal progress.
 
@@ -91,6 +95,7 @@ def try_rpc(
 def try_rpc(
     rank: int, function: Callable[..., T], *args: Any, team: Team = world, **kwargs: Any
 ) -> Future[T] | None: ...
+@seen
 def try_rpc(
     rank: int, function: Callable[..., Any], *args: Any, team: Team = world, **kwargs: Any
 ) -> Future[Any] | None:
@@ -220,6 +225,8 @@ def quiesce(team: Team = world) -> None:
     while True:
         while progress.progress():
             pass
+        if reporter is not None:  # what has run here is over for all when this ends
+            reporter.add(Kind.JOIN, CALLS)
         totals = np.zeros(2, np.int64)
         mine = np.array(mailbox.own().totals(team.world_ranks), np.int64)
         progress.wait_until(team.Iallreduce(mine, totals).test, "quiescence")

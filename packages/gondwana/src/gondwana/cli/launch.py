@@ -25,6 +25,7 @@ from gondwana.inputs import read_text, whole_number
 from gondwana.runtime import beginning, cores as world_cores, launcher, rank_words, supervisor, terminal
 from gondwana.runtime.placement import binding, report, topology
 from gondwana.runtime.placement.binding import Bind
+from gondwana.runtime.races.records import VARIABLE, VARIABLE_OF_JOB
 
 FAMILIES = {
     # mpi4py's name of the MPI: the names of its launchers, and texts in the output of their --version
@@ -100,8 +101,8 @@ class _Layout(NamedTuple):
         return self.per_node or self.ranks
 
 
-def become(command: Command) -> NoReturn:
-    """Replace this process by a job, or by its supervisor. Local.
+def become(command: Command, detector: Sequence[str] = ()) -> NoReturn:
+    """Replace this process by a job, by its supervisor, or by a race detector that starts these by its words. Local.
 
     Raises:
         UsageError: the system does not start a command of this length.
@@ -111,13 +112,15 @@ def become(command: Command) -> NoReturn:
         # Isolated and without site: it stays as long as the job, and needs little of Python.
         script = slurm_step.__file__ if argv[0] == slurm.SRUN else supervisor.__file__
         argv = (sys.executable, "-I", "-S", script, f"{command.end_signal:d}", *argv)
+    environment = command.environment()
+    if detector:  # it is no rank itself
+        argv, environment[VARIABLE_OF_JOB] = (*detector, *argv), environment.pop(VARIABLE)
     sys.stdout.flush()
     sys.stderr.flush()
-    # MPI's launchers would leave the signal blocked in the ranks.
     keeping = beginning.kept_signal() if argv[0] == sys.executable else contextlib.nullcontext()
     try:
-        with keeping:
-            os.execvpe(argv[0], argv, command.environment())
+        with keeping:  # MPI's launchers would leave the signal blocked in the ranks
+            os.execvpe(argv[0], argv, environment)
     except OSError as error:
         if error.errno != errno.E2BIG:
             raise

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gondwana.cli import launch, programs
+from gondwana.cli import launch, programs, slurm
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana.runtime import later, tracing
@@ -105,6 +105,13 @@ def start(
     variables |= {"GONDWANA_TIMING": f"{time.time():.3f}"} if timing else {}
     if trace is not None:
         variables[tracing.VARIABLE] = trace_file(trace)
+    detector: tuple[str, ...] = ()
+    if os.environ.get("GONDWANA_CHECK", "").partition(":")[0] == "races":
+        from gondwana.races import listening
+
+        several_hosts = slurm.there() or any(name in os.environ for name in launch.HOST_LISTS)
+        reports, detector = listening.listen(several_hosts=several_hosts)
+        variables |= reports
     command = launch.command(
         ranks,
         program,
@@ -118,7 +125,7 @@ def start(
     if dry_run:
         print(command)
         return
-    launch.become(command)
+    launch.become(command, detector)
 
 
 def trace_file(path: Path) -> str:

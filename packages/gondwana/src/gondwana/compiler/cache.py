@@ -38,6 +38,7 @@ from gondwana.compiler.externs import Extern
 from gondwana.errors import KernelError
 from gondwana.runtime import launcher
 from gondwana.runtime.cache_folder import cache_folder, exists, keep, locked, read
+from gondwana.runtime.races import reporter
 
 MAGIC = b"gondwana object 5\n"
 
@@ -282,7 +283,9 @@ class _Names:
 def _add_code(digest: Any, code: types.CodeType) -> _Names:
     """Add one code object and those nested in it; return all names that they refer to."""
     digest.update(repr((code.co_varnames, code.co_argcount, code.co_exceptiontable)).encode())
-    if checks.active():  # then the machine code names the lines, so it differs
+    if reporter is not None:
+        digest.update(b"reported")
+    if checks.active() or reporter is not None:  # then the machine code names the lines, so it differs
         digest.update(f"{code.co_filename}:{code.co_firstlineno}".encode() + code.co_linetable)
     names = _Names()
     line = code.co_firstlineno
@@ -358,7 +361,9 @@ def _is_plain(value: Any) -> bool:
 
 def _has_own_values(value: Any) -> bool:
     """Whether sources do not say all about a function of `gw.jit`: it has a closure, or errors name its lines."""
-    return hasattr(value, "reassociate") and (checks.active() or value.py_func.__closure__ is not None)
+    return hasattr(value, "reassociate") and (
+        checks.active() or reporter is not None or value.py_func.__closure__ is not None
+    )
 
 
 def _is_fixed(module: str) -> bool:

@@ -35,6 +35,7 @@ from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.tuples import WriteOutLoops
 from gondwana.compiler.types.unpack import Typing, loader
 from gondwana.errors import KernelError
+from gondwana.runtime.races import reporter
 
 binding.initialize_native_asmparser()  # for the inline assembly of `memory_order.pause`
 
@@ -80,8 +81,9 @@ def compile_entry(
             "the function with @gw.jit, where print works"
         )
     needs_numba = any(name.startswith(_NUMBA_RUNTIME) for name in outside if name not in CPYTHON)
-    needs_mpi = any(variable.name == MPI_TABLE for variable in library._final_module.global_variables)
-    externs = sorted(name for name in outside if name.startswith(EXTERN))
+    variables = [variable.name for variable in library._final_module.global_variables]
+    needs_mpi = MPI_TABLE in variables
+    externs = sorted(name for name in (*outside, *variables) if name.startswith(EXTERN))
     return ObjectCode(code, compiled._wrapper_name, needs_numba, needs_mpi, externs, about or {})
 
 
@@ -136,6 +138,10 @@ class _Compiler(literals.Compiler):
             from gondwana.compiler.debugging.checks_overloads import check_accesses
 
             check_accesses(manager)
+        elif reporter is not None:
+            from gondwana.compiler.reports.touching_overloads import report_accesses
+
+            report_accesses(manager)
 
 
 def inline_njit(function: pytypes.FunctionType, *, contract: bool = False, reassociate: bool = False) -> Any:

@@ -41,6 +41,9 @@ _PROVIDERS = {
     "print": "gondwana.compiler.debugging.printing",
     "refuse": "gondwana.compiler.debugging.checks",
     "locate": "gondwana.compiler.debugging.checks",
+    "report": "gondwana.compiler.reports.orders",
+    "touch": "gondwana.compiler.reports.touching",
+    "touched": "gondwana.compiler.reports.touching",
 }
 """Modules that provide functions of this library, by the names of the functions."""
 

@@ -17,6 +17,7 @@ from gondwana.compiler.cache import fingerprint, toolchain, watch
 from gondwana.compiler.debugging.errors import as_seen_by_users, raise_from_block
 from gondwana.compiler.debugging.interpreting import called, interprets
 from gondwana.compiler.mpi import objects
+from gondwana.compiler.reports.touching import flushing
 from gondwana.compiler.types.arguments import Spec, array_specs, brief, describe, holds_handle, working_precision
 from gondwana.errors import KernelError
 from gondwana.runtime import collector, interruptions
@@ -82,6 +83,7 @@ class JitFunction(Compilable, Generic[P, R]):
         functools.update_wrapper(self, function)
 
     @traced("compiled", lambda self, *_args, **_kwargs: self._name)
+    @flushing
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled function."""
         positional = bind(self.py_func, args, kwargs)

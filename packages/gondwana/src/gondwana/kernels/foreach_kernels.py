@@ -16,6 +16,7 @@ from gondwana.compiler.debugging.errors import as_seen_by_users
 from gondwana.compiler.debugging.interpreting import interpreted, interprets, returned
 from gondwana.compiler.function import bind, described, jit, parameters
 from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS
+from gondwana.compiler.reports.touching import flushing
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
 from gondwana.domains import IndexSet
 from gondwana.errors import KernelError, UsageError
@@ -35,6 +36,7 @@ from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.runs import Runs
 from gondwana.kernels.variant import Variant, box_table, box_value
+from gondwana.runtime.races import reporter
 from gondwana.runtime.tracing import traced
 from gondwana.transfer import under_way
 from gondwana.transfer.under_way import Use
@@ -136,6 +138,17 @@ class Kernel:
         if uses:
             self._check_completion(domain, args, found[0], uses)
         return found[0], found[1], b"".join(data)
+
+    def _prepare_and_report(self, domain: IndexSet, args: tuple[Any, ...]) -> tuple[Loaded, Table, bytes]:
+        """Prepare a launch that follows, and tell the race detector what it accesses."""
+        from gondwana.kernels import reported
+
+        prepared = self._prepare(domain, args)
+        names = array_names(self.parameters, tuple(describe(value)[0] for value in args))
+        reported.report(self.py_func, domain, names, kernel_arrays(args), prepared[0].footprints)
+        return prepared
+
+    _launched = _prepare if reporter is None else _prepare_and_report
 
     @functools.cached_property
     def _masked(self) -> Kernel:
@@ -293,6 +306,7 @@ class Foreach(Kernel):
     ) -> None:
         super().__init__(function, contract=contract, reassociate=reassociate, flush_subnormals=flush_subnormals)
 
+    @flushing
     @traced("kernel", lambda self, *_args, **_kwargs: self._name)
     def __call__(self, domain: IndexSet = NO_DOMAIN, /, *args: Any, **kwargs: Any) -> None:
         """Run the kernel at each point of `domain`. Local; returns when all points are done.
@@ -316,7 +330,7 @@ class Foreach(Kernel):
                     raise value_is_lost(self._name, type(returned(value)).__name__)
             return
         try:
-            loaded, table, data = self._prepare(domain, arguments)
+            loaded, table, data = self._launched(domain, arguments)
         except KernelError as error:
             raise as_seen_by_users(error) from None
         loaded.run(table, data, self._name, self.flags)
@@ -341,7 +355,8 @@ class Foreach(Kernel):
         if self.interpreted:
             return anew
         loaded, table, data = self._prepare(domain, args)
-        return loaded.prepared(table, data, self._name, self.flags, anew if self._watch is not None else None)
+        calls_anew = self._watch is not None or reporter is not None
+        return loaded.prepared(table, data, self._name, self.flags, anew if calls_anew else None)
 
 
 def value_is_lost(name: str, kind: str) -> KernelError:

@@ -26,6 +26,7 @@ from gondwana.kernels.foreach_kernels import Foreach
 from gondwana.kernels.intermediate import Intermediate, bytes_kept, numbered
 from gondwana.kernels.reductions import Number, Reduce
 from gondwana.kernels.variant import Order, Variant, box_table, box_value
+from gondwana.runtime.races import reporter
 from gondwana.runtime.tracing import traced
 
 Call = tuple[Any, ...]
@@ -118,10 +119,25 @@ def fused(domain: RectDomain, first: Call, second: Call, *, interior: Interior |
     loaded, table, _ = found
     if loaded is None:
         return _one_after_the_other(domain, kernels, (first[1:], second[1:]), loop_order(specs, domain.ndim))
+    if reporter is not None:
+        _report(domain, kernels, (first[1:], second[1:]), loaded)
     if isinstance(kernels[1], Reduce):
         return kernels[1].fold(loaded, table, data, domain.size)
     loaded.run(table, data, " or ".join(kernel.py_func.__qualname__ for kernel in kernels), kernels[1].flags)
     return None
+
+
+def _report(domain: RectDomain, kernels: Kernels, arguments: Arguments, loaded: Loaded) -> None:
+    """Tell the race detector what a pair accesses."""
+    from gondwana.kernels import reported
+
+    before = 0
+    for kernel, where, given in zip(kernels, (domain.accrete(_REACH), domain), arguments, strict=True):
+        arrays = kernel_arrays(given)
+        own = {slot - before: f for slot, f in loaded.footprints.items() if before <= slot < before + len(arrays)}
+        names = array_names(kernel.parameters, tuple(describe(value)[0] for value in given))
+        reported.report(kernel.py_func, where, names, arrays, own)
+        before += len(arrays)
 
 
 def _foreach(call: Call) -> Foreach:

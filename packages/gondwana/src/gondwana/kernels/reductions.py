@@ -12,6 +12,7 @@ import numpy as np
 
 from gondwana.compiler.debugging.errors import as_seen_by_users
 from gondwana.compiler.debugging.interpreting import interpreted, returned
+from gondwana.compiler.reports.touching import flushing
 from gondwana.domains import IndexSet
 from gondwana.errors import KernelError, UsageError
 from gondwana.kernels import exact
@@ -74,13 +75,14 @@ class Reduce(Kernel):
         """The value over no points."""
         return self._rounded([])
 
+    @flushing
     @traced("kernel", lambda self, *_args: self._name)
     def _partial(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
         """One number, or for "fsum" an exact sum, for this rank's points."""
         if self.interpreted:
             return self._interpret(domain, arguments)
         try:
-            loaded, table, data = self._prepare(domain, arguments)
+            loaded, table, data = self._launched(domain, arguments)
         except KernelError as error:
             raise as_seen_by_users(error) from None
         return self._folded(loaded, table, data, domain.size)

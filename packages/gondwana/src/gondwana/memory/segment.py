@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.compiler.multithreading.pool import run, threads
+from gondwana.compiler.reports import touching
 from gondwana.compiler.types.records import element_dtype
 from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu.interface import CudaError
@@ -31,6 +32,7 @@ from gondwana.memory.pointer import Elements, GlobalPtr
 from gondwana.runtime import exits
 from gondwana.runtime.later import ComputedOnce
 from gondwana.runtime.placement import control_groups
+from gondwana.runtime.races import reporter
 from gondwana.runtime.shared_file import HUGE, ForeignFileError, SharedFile, collapse, private_memory
 from gondwana.teams import Team
 from gondwana.teams.buffers import Buffer
@@ -192,6 +194,8 @@ class Segment:
         unmapped = team.node_count > 1 or (team.size > 1 and any(part.given for part in self._parts))
         if window and unmapped:
             self._window = Window(team, self._maps[team.rank] if self.device_bytes is None else self.device_bytes)
+        if reporter is not None:
+            touching.announce(self, [part.nbytes if part.kind.host else 0 for part in self._parts])
 
     @property
     def window(self) -> Window | None:

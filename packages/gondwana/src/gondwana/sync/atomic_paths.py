@@ -18,6 +18,8 @@ from gondwana.compiler.native import Native
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Future, Polled, ready
 from gondwana.memory.pointer import GlobalPtr
+from gondwana.runtime.races import Kind, reporter
+from gondwana.runtime.races.records import READS, UPDATES, WRITES
 from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM, Op
 from gondwana.teams.windows import Epoch, Window
 
@@ -245,3 +247,50 @@ def _coder(dtype: np.dtype[Any]) -> tuple[Callable[[Any], int] | None, Callable[
     if dtype.name == "uint64":
         return lambda value: value - 2**64 if value >= 2**63 else value, lambda bits: bits & (2**64 - 1)
     return None, None
+
+
+_RESULTS = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "bit_and": np.bitwise_and,
+    "bit_or": np.bitwise_or,
+    "bit_xor": np.bitwise_xor,
+}
+
+
+def reported(way: Path, name: str, target: GlobalPtr, operand: Number, expected: Number, *, fetch: bool) -> Future[Any]:
+    """Perform an operation on a word of host memory, and report it. Local; blocks until it is complete.
+
+    The race detector knows from the value that an operation has found which other operation it comes behind. So each
+    one is made one that returns the old value.
+
+    Args:
+        way: what performs it.
+        name: name of it, without `fetch_`.
+        target: the word.
+        operand: the value that it is given.
+        expected: the value expected there, for "compare_exchange".
+        fetch: whether the old value is the result.
+    """
+    one, dtype = reporter, target.dtype
+    assert one is not None
+    one.flush()
+    found = way.perform("exchange" if name == "store" else name, target, operand, expected, True).result()
+    old, given = np.array([found], dtype), np.array([operand], dtype)
+    if name in _RESULTS:
+        with np.errstate(all="ignore"):
+            new = _RESULTS[name](old, given).astype(dtype)
+    else:
+        new = old if name == "load" or (name == "compare_exchange" and found != expected) else given
+    what = READS if name == "load" else WRITES if name == "store" else UPDATES | WRITES | (READS if fetch else 0)
+    place = target.segment.key, target.team.world_ranks[target.rank], target.offset, dtype.itemsize
+    one.add(Kind.ATOMIC, *place, _bits(new), _bits(old), what, site=one.site(f"atomic {name}"))
+    one.flush()
+    return ready(found) if fetch else DONE
+
+
+def _bits(value: np.ndarray[Any, Any]) -> int:
+    return int(value.view(f"i{value.itemsize}")[0])

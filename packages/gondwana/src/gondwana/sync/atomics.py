@@ -14,9 +14,20 @@ import numpy.typing as npt
 from gondwana.compiler.types.arguments import Described, describe_handle
 from gondwana.compiler.types.records import element_dtype, is_record, spelled
 from gondwana.errors import UsageError
-from gondwana.futures import DONE, Completed, Future
+from gondwana.futures import DONE, Completed, Future, ready
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.sync.atomic_paths import DTYPES, OPERATIONS, REDUCTIONS, Messages, Number, Path, Processor, fetches
+from gondwana.runtime.races import reporter
+from gondwana.sync.atomic_paths import (
+    DTYPES,
+    OPERATIONS,
+    REDUCTIONS,
+    Messages,
+    Number,
+    Path,
+    Processor,
+    fetches,
+    reported,
+)
 from gondwana.sync.device_atomics import Owners
 from gondwana.teams import Team
 from gondwana.teams.ops import Operation, named
@@ -71,6 +82,7 @@ class AtomicDomain:
         ops: the operations.
         team: the ranks.
         path: "cpu" or "mpi", for host memory.
+        reported: whether the race detector hears of its operations, if there is one.
 
     Example:
         >>> import gondwana as gw
@@ -81,6 +93,8 @@ class AtomicDomain:
         >>> tickets.load(counter).result() == gw.world.size
         True
     """
+
+    reported = True
 
     def __init__(
         self,
@@ -236,6 +250,12 @@ class AtomicDomain:
         for index in (where.min(), where.max()) if where.size else ():
             self._check(target + index)
         fetch = fetches(operation)
+        if reporter is not None:
+            started = (
+                self._start(operation, target + at, n) for at, n in zip(where.tolist(), operands.tolist(), strict=True)
+            )
+            found = [one.result() for one in started]
+            return ready(np.array(found, self.dtype).reshape(places.shape) if fetch else None)
         done = self._way_to(target).batch(operation.removeprefix("fetch_"), target, where, operands, fetch)
         return done.then(lambda old: old.reshape(places.shape)) if fetch else done
 
@@ -269,6 +289,8 @@ class AtomicDomain:
         self._check(target)
         plain = name.removeprefix("fetch_")
         way = self._way_to(target)
+        if reporter is not None and self.reported and target.kind.host:
+            return reported(way, plain, target, self._number(value), self._number(expected), fetch=fetches(name))
         started = way.perform(plain, target, self._number(value), self._number(expected), fetches(name))
         if way is self._direct:
             target.segment.typed(target.rank, self.dtype)  # from now on operations know the way there

@@ -13,11 +13,12 @@ from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.memory.segment import Segment
 from gondwana.runtime import progress
+from gondwana.runtime.races import reporter
 from gondwana.sync.atomics import AtomicDomain
 from gondwana.teams import Team
 
 _WORD = np.dtype(np.int64)
-_TAIL, _NEXT, _STATE, _LINE = 0, 64, 128, 256
+_TAIL, _NEXT, _STATE, _TURN, _LINE = 0, 64, 128, 192, 256
 _NOBODY = 0
 """Ranks are stored as rank + 1."""
 _OUTSIDE, _WAITING, _GRANTED, _GONE, _LEAVING = range(5)
@@ -53,8 +54,10 @@ class Lock:
         self.team = team
         self._segment = Segment(team, _LINE)
         self._words = AtomicDomain(_WORD, ("load", "store", "exchange", "compare_exchange"), team)
+        self._words.reported = False  # the lock itself is
         self._me = team.rank + 1
         self._tail = self._segment.pointer(0, _WORD, _TAIL)
+        self._turn = self._segment.pointer(0, _WORD, _TURN)
         self._held = False
         self._left = False
         self._taken = False  # by a task of this rank that holds it or waits for it, or by the program
@@ -92,6 +95,7 @@ class Lock:
                 self.release()
                 raise
         self._held = True
+        self._report_acquired()
 
     def try_acquire(self) -> bool:
         """Acquire the lock if no rank holds it or waits for it; return whether it did. Local; does not wait.
@@ -108,6 +112,8 @@ class Lock:
         self._store(self._next(self._me), _NOBODY)
         self._held = self._taken = self._swap(self._tail, _NOBODY, self._me) == _NOBODY
         self._task = progress.current_task()
+        if self._held:
+            self._report_acquired()
         return self._held
 
     def release(self) -> None:
@@ -118,6 +124,10 @@ class Lock:
         """
         if not self._held:
             raise UsageError(f"rank {self.team.rank} releases {self!r}, but does not hold it: acquire it first")
+        if reporter is not None:  # by the number of the turn, which whoever holds the lock may change
+            turn = self._load(self._turn) + 1
+            reporter.post((self._segment.key, turn))
+            self._store(self._turn, turn)
         self._held = False
         place = self._me
         try:
@@ -143,6 +153,11 @@ class Lock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+    def _report_acquired(self) -> None:
+        """Tell the race detector that this rank goes on behind the release of the last holder."""
+        if reporter is not None and (turn := self._load(self._turn)):
+            reporter.take((self._segment.key, turn), site=reporter.site("acquire"))
 
     # -- the queue -----------------------------------------------------------------------------------------------
 

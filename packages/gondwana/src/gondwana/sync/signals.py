@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,9 +16,12 @@ from gondwana.errors import UsageError
 from gondwana.futures import needs_progress
 from gondwana.memory.segment import Segment
 from gondwana.runtime import cores, progress
+from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.sync import delivery
 from gondwana.teams import SUM, Team
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _MODULE = "gondwana.sync.signals_native"
 _take_soon = Native(_MODULE, "take_soon", 3, brief=True)
@@ -41,6 +47,38 @@ MOST = 2**31 - 1
 def _route(_: object, target: Signal, rank: int, *_rest: int, **_more: int) -> Route:
     """The way of a signal, which has no data."""
     return None, target.team.world_ranks[rank], 0
+
+
+def _reported(add: F) -> F:
+    """Have the arrivals that a call adds be reported, before it adds them."""
+    if reporter is None:
+        return add
+    one = reporter
+
+    @functools.wraps(add)
+    def report(target: Signal, rank: int, n: int = 1, channel: int = 0) -> None:
+        if 0 <= rank < target.team.size:
+            one.add(Kind.ADD, target.segment.key, target.team.world_ranks[rank], channel, n)
+            one.flush()
+        add(target, rank, n, channel)
+
+    return report  # type: ignore[return-value]
+
+
+def _reported_wait(wait: F) -> F:
+    """Have the arrivals that a call has consumed be reported."""
+    if reporter is None:
+        return wait
+    one = reporter
+
+    @functools.wraps(wait)
+    def report(source: Signal, n: int = 1, channel: int = 0, timeout: float | None = None) -> None:
+        own = source.team.world_ranks[source.team.rank]
+        one.flush()
+        wait(source, n, channel, timeout)
+        one.add(Kind.WAIT, source.segment.key, own, channel, n, site=one.site("wait for a signal"))
+
+    return report  # type: ignore[return-value]
 
 
 class Signal:
@@ -90,6 +128,7 @@ class Signal:
         self._words = np.array([team.size, channels, team.rank, *bases], np.int64)
         self._table: int = self._words.ctypes.data
 
+    @_reported
     @counted("signal", _route, "signal")
     def add(self, rank: int, n: int = 1, channel: int = 0) -> None:
         """Add arrivals for a rank. Local, does not wait for the owner; internal progress.
@@ -113,6 +152,7 @@ class Signal:
             raise UsageError(f"{self.label} has no rank {rank} with channel {channel} to add {n} to{self._legal()}")
         self._add_far(rank, n, channel)
 
+    @_reported_wait
     @traced("wait", "wait for a signal")
     def wait(self, n: int = 1, channel: int = 0, timeout: float | None = None) -> None:
         """Wait for `n` arrivals at this rank, and consume them. Blocks; user-level progress.
@@ -230,6 +270,14 @@ class SignalAt:
     def add(self, n: int = 1) -> None:
         """Add arrivals: see `Signal.add`."""
         self.signal.add(self.rank, n, self.channel)
+
+
+class AnnouncedSignal(SignalAt):
+    """One counter of a signal whose next arrival has been reported already, as that of a copy under way. Local."""
+
+    def add(self, n: int = 1) -> None:
+        """Add arrivals: see `Signal.add`."""
+        getattr(Signal.add, "__wrapped__", Signal.add)(self.signal, self.rank, n, self.channel)
 
 
 def signal(target: Signal, rank: int, n: int = 1, channel: int = 0) -> None:

@@ -11,6 +11,7 @@ from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.mpi_overloads import mpi_constant
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.handle_types import advise, family_type, handle_word, is_handle
 from gondwana.memory.segment import TABLE_HEAD
 from gondwana.runtime.tracing.part import SIGNAL_WAIT
@@ -68,6 +69,7 @@ def _signal(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> Any:
 
     def run(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> None:
         _check(target, rank, n, channel)
+        reports.report(reports.ADD, handle_word(target, _TABLE), rank, channel, n)
         recording.sent(load_word(handle_word(target, _TABLE) + 3 * _WORD), rank, 0)
         base = _base(target, rank)
         if base:
@@ -103,6 +105,7 @@ def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
             polls += 1
             if polls % _POLLS_BETWEEN_PROBES == 0 or polls > load_word(line + SPINS):
                 receive()
+        reports.report(reports.WAIT, handle_word(source, _TABLE), rank, channel, n)
         recording.end(begin, SIGNAL_WAIT, -1)
 
     return run

@@ -30,6 +30,7 @@ from gondwana.calls import endpoints, mailbox, wire
 from gondwana.compiler.native import BYTES_AT, Native
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.runtime import progress
+from gondwana.runtime.races import reporter
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
 from gondwana.teams import world
 
@@ -253,6 +254,30 @@ class Objects:
 
         progress.wait_until(ready, "an object that an item of a channel names to exist on this rank")
         return found[0]
+
+
+class ReportedObjects(Objects):
+    """The same where there is a race detector: an item carries the name by which its taker comes behind its putter."""
+
+    def pack(self, item: Any) -> tuple[int, bytes]:
+        """Return the tag and the bytes of an item; errors as for `Objects`."""
+        assert reporter is not None
+        name = reporter.new_name()
+        packed = super().pack((name, item))
+        reporter.post(name)
+        return packed
+
+    def unpack(self, tag: int, data: Any) -> Any:
+        """Return the item; wait for an object of this rank that it refers to."""
+        assert reporter is not None
+        name, item = super().unpack(tag, data)
+        reporter.take(name, takers=0, site=reporter.site())  # others may have looked at it
+        return item
+
+
+def objects() -> Objects:
+    """Return how items of any type are packed. Local."""
+    return Objects() if reporter is None else ReportedObjects()
 
 
 class Values:

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from gondwana.calls import endpoints, names
 from gondwana.futures import Future
+from gondwana.runtime.races import Kind, reporter
+from gondwana.runtime.races.records import CALLS, MAIN
 from gondwana.tasks.remote_channel import RemoteChannel
 from gondwana.tasks.task import Task
 from gondwana.teams import Team, world
@@ -85,6 +87,8 @@ def _start(rank: int, function: Callable[..., Any], args: Any, kwargs: Any) -> S
 
 def _run(ticket: Ticket, function: Any, args: Any, kwargs: Any) -> Task[Any]:
     """Begin a task for another rank, which gets the result."""
+    if reporter is not None:  # tasks are a part of the program
+        reporter.add(Kind.JOIN, CALLS, stream=MAIN)
     task = _running[ticket] = Task(names.referent(function), *args, **kwargs)
     task.at_once(lambda _: _forget(ticket))
     return task.schedule()

@@ -11,6 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from gondwana.runtime import progress
+from gondwana.runtime.races.reporting import each_collective
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
 from gondwana.teams.blocking import folds
@@ -48,6 +49,7 @@ _UNKNOWN = 0
 """Number of bytes if the ranks do not know those of each other, so that all must take the same way."""
 
 
+@each_collective
 @each_method("collective")
 class Collectives(ObjectCollectives):
     """Collective operations under mpi4py's names: lower case for Python objects, upper case for buffers.

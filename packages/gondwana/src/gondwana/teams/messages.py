@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from numpy import ndarray
 
 from gondwana.runtime import progress
+from gondwana.runtime.races.reporting import exchanges, receives, sends
 from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.teams import mpi
 from gondwana.teams.buffers import Buffer, as_message, deliver, delivering, in_order
@@ -101,6 +102,7 @@ class Messages:
     _pickler: Any
     world_ranks: tuple[int, ...]
 
+    @sends
     @counted("message", _object_route)
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send a Python object to rank ``dest``; it is pickled. Blocking until the object may be changed."""
@@ -119,6 +121,7 @@ class Messages:
                 self.comm.isend(obj, self._partner(dest, "dest"), tag).Test, "a message to be sent", for_ranks=True
             )
 
+    @receives
     @traced("message", "recv")
     def recv(self, source: int | None = None, tag: int | None = None) -> Any:
         """Return an object that ``send`` sent here. Blocking until it has arrived."""
@@ -135,6 +138,7 @@ class Messages:
             progress.wait_until(lambda: self.comm.Iprobe(*place), "a message", for_ranks=True)
         return self.comm.recv(None, *place)
 
+    @sends
     @counted("message", _buffer_route)
     def Send(self, buf: Buffer, dest: int, tag: int = 0) -> None:
         """Send a buffer to rank ``dest``. Blocking until the buffer may be changed."""
@@ -147,6 +151,7 @@ class Messages:
         handle = self.comm.Isend(mpi.message(self.comm, message), self._partner(dest, "dest"), tag)
         complete(handle, "a message to be sent", message.nbytes)
 
+    @receives
     @traced("message", "Recv")
     def Recv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> None:
         """Receive a message, at most as long as ``buf``, into ``buf``. Blocking until it has arrived."""
@@ -161,6 +166,7 @@ class Messages:
         complete(handle, "a message", message.nbytes)
         deliver(message)
 
+    @exchanges
     @traced("message", "Sendrecv")
     def Sendrecv(
         self,
@@ -240,6 +246,7 @@ class Messages:
         found = mpi.probe(self.comm, *self._from(source, tag))
         return None if found is None else Envelope(*found)
 
+    @sends
     @counted("message", _buffer_route)
     def Isend(self, buf: Buffer, dest: int, tag: int = 0) -> Request:
         """Start ``Send``. Non-blocking; leave ``buf`` unchanged until the request has completed."""
@@ -248,6 +255,7 @@ class Messages:
             self.comm.Isend(mpi.message(self.comm, message), self._partner(dest, "dest"), tag), None, (message,)
         )
 
+    @receives
     def Irecv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> Request:
         """Start ``Recv``. Non-blocking; the request's result is ``buf``."""
         message = as_message(in_order(buf), "buf", writable=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gondwana.runtime import progress
+from gondwana.runtime.races.reporting import finishes
 from gondwana.runtime.tracing import Route, counted
 from gondwana.teams.serial import SerialRequest
 
@@ -99,6 +100,7 @@ class Request:
         self.wait()
         return self._value
 
+    @finishes
     def _finish(self) -> None:
         self._done = True
         self._buffers = ()

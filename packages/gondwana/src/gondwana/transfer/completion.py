@@ -9,17 +9,16 @@ import functools
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeAlias, TypeVar
+from typing import Any, NoReturn, Self, TypeAlias
 
 from gondwana.calls.remote_calls import rpc
 from gondwana.errors import UsageError
-from gondwana.futures import DONE, Future, Promise, when_all
+from gondwana.futures import DONE, Following as Following, Future, Promise, when_all
 from gondwana.runtime import interruptions, progress
+from gondwana.runtime.races import reporter
 from gondwana.sync.signals import Signal, SignalAt
 from gondwana.teams import Team, world
 from gondwana.transfer.box import StridedBox
-
-T = TypeVar("T")
 
 _FEW = 64
 """Operations that a region keeps before it looks for the first time which of them are complete."""
@@ -130,46 +129,10 @@ def _place() -> _Place:
 
 def started(operation: Future[None]) -> None:
     """Let an operation that has just been started here belong to the innermost region. Local."""
-    if _open and not operation.done():
+    if _open and (reporter is not None or not operation.done()):  # the race detector hears of each look at it
         regions = _open.get(_place())
         if regions:
             regions[-1]._add(operation)
-
-
-class Following(Future[T]):
-    """The future of another operation, with a result of its own. Local.
-
-    Args:
-        operation: Operation that must be complete.
-        value: Function that returns the result then.
-    """
-
-    __slots__ = ("_operation", "_result")
-
-    def __init__(self, operation: Future[None], value: Callable[[], T]) -> None:
-        super().__init__()
-        self._operation, self._result = operation, value
-
-    def done(self) -> bool:
-        """Return whether the operation is complete. Local; no progress."""
-        if not self._done and self._operation.done():
-            error = self._operation.exception()
-            self._settle(None if error else self._result(), error)
-        return self._done
-
-    def _block(self, timeout: float | None) -> None:
-        if not self.done():
-            self._operation.exception(timeout)
-            self.done()
-
-    def add_done_callback(self, call: Callable[[Future[T]], None]) -> None:
-        """Have `call(future)` run when the operation is complete: at once, or inside progress. Local."""
-        super().add_done_callback(call)
-        if not self._done:
-            self._operation.add_done_callback(self._follow)
-
-    def _follow(self, _: Future[None]) -> None:
-        self.done()
 
 
 class Transfer(Following[None]):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import counted
+from gondwana.runtime.races import reporter
 from gondwana.teams import Team
 
 VARIABLE = "GONDWANA_COPY_PATH"
@@ -73,7 +74,8 @@ class _State:
     """What is forced on the copies that this rank starts.
 
     Attributes:
-        plain: Whether nothing is forced, so that what loads and stores reach is copied at once.
+        plain: Whether nothing is forced, so that what loads and stores reach is copied at once. Where races are looked
+            for, nothing is plain: each copy is reported.
     """
 
     __slots__ = ("_delayed", "_forced", "plain")
@@ -81,7 +83,7 @@ class _State:
     def __init__(self) -> None:
         self._forced: Path | None = None
         self._delayed = False
-        self.plain = True
+        self.plain = reporter is None
 
     @property
     def forced(self) -> Path | None:
@@ -91,7 +93,7 @@ class _State:
     @forced.setter
     def forced(self, path: Path | None) -> None:
         self._forced = path
-        self.plain = path is None and not self._delayed
+        self.plain = path is None and not self._delayed and reporter is None
 
     @property
     def delayed(self) -> bool:
@@ -101,7 +103,7 @@ class _State:
     @delayed.setter
     def delayed(self, late: bool) -> None:
         self._delayed = late
-        self.plain = self._forced is None and not late
+        self.plain = self._forced is None and not late and reporter is None
 
 
 state = _State()

@@ -13,6 +13,7 @@ from gondwana.compiler.types.records import is_record, spelled
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Completed, Future, ready
 from gondwana.memory.pointer import GlobalPtr
+from gondwana.runtime.races import reporter
 from gondwana.runtime.tracing import counted
 from gondwana.sync.signals import Signal
 from gondwana.transfer import engine, routes, signalled, under_way
@@ -137,6 +138,8 @@ def _raise(notify: Any, dst: Any) -> None:
 def _start(source: StridedBox, target: StridedBox, notify: Notify | None, order: Order = DEFAULT) -> Transfer:
     if notify is not None:
         check_notify(notify, target)
+    if reporter is not None:
+        return _start_reported(source, target, notify, order)
     started = engine.start(source, target, notify, order)
     if checks.active():
         under_way.note(source, target, started.operation, started.source)
@@ -145,6 +148,18 @@ def _start(source: StridedBox, target: StridedBox, notify: Notify | None, order:
     if started.notifies:
         return Transfer(started.operation, started.source)
     return Transfer(started.operation, started.source, notify_after(started.operation, notify, target))
+
+
+def _start_reported(source: StridedBox, target: StridedBox, notify: Notify | None, order: Order) -> Transfer:
+    """Start a copy that the race detector sees from here until it is waited for."""
+    from gondwana.transfer.reported import Reported
+
+    copied = Reported(source, target, notify)
+    notify = copied.notify
+    started = engine.start(source, target, notify, order)
+    operation, reusable = copied.futures(started.operation, started.source)
+    remote = None if notify is None or started.notifies else notify_after(started.operation, notify, target)
+    return Transfer(operation, reusable, remote)
 
 
 @counted("copy", routes.of_indexed)

@@ -18,6 +18,7 @@ from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.mpi_overloads import completed_call, mpi_constant
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.buffers import ROOM, address_of, check_array, contiguous_count, is_array, room_on_stack
 from gondwana.compiler.types.handle_types import handle_word
 from gondwana.memory.pointer_overloads import (
@@ -79,11 +80,25 @@ def _ranks(ptr: Any) -> int:
 
 
 @inlined
+def _wrote(ptr: Any, nbytes: int) -> None:
+    """Record that bytes are written to where a pointer points."""
+    recording.sent(_ranks(ptr), handle_word(ptr, 1), nbytes)
+    reports.report(reports.WRITE, handle_word(ptr, 0), handle_word(ptr, 1), handle_word(ptr, 2), nbytes)
+
+
+@inlined
+def _has_read(ptr: Any, nbytes: int) -> None:
+    """Record that bytes are read from where a pointer points."""
+    recording.fetched(_ranks(ptr), handle_word(ptr, 1), nbytes)
+    reports.report(reports.READ, handle_word(ptr, 0), handle_word(ptr, 1), handle_word(ptr, 2), nbytes)
+
+
+@inlined
 def put_bytes(ptr: Any, address: int, nbytes: int) -> None:
     """Copy bytes from here to where a pointer points."""
     check_bytes(ptr, nbytes)
     target = near(ptr)
-    recording.sent(_ranks(ptr), handle_word(ptr, 1), nbytes)
+    _wrote(ptr, nbytes)
     if target != 0:
         _move(target, address, nbytes)
     else:
@@ -95,7 +110,7 @@ def get_bytes(ptr: Any, address: int, nbytes: int) -> None:
     """Copy bytes from where a pointer points to here."""
     check_bytes(ptr, nbytes)
     source = near(ptr)
-    recording.fetched(_ranks(ptr), handle_word(ptr, 1), nbytes)
+    _has_read(ptr, nbytes)
     if source != 0:
         _move(address, source, nbytes)
     else:
@@ -106,8 +121,8 @@ def get_bytes(ptr: Any, address: int, nbytes: int) -> None:
 def _relay(src: Any, dst: Any, nbytes: int) -> None:
     """Copy from another node to another node, through the stack."""
     room = room_on_stack()
-    recording.fetched(_ranks(src), handle_word(src, 1), nbytes)
-    recording.sent(_ranks(dst), handle_word(dst, 1), nbytes)
+    _has_read(src, nbytes)
+    _wrote(dst, nbytes)
     done = 0
     while done < nbytes:
         count = min(nbytes - done, ROOM)
@@ -153,7 +168,7 @@ def _put_tuple(value: Any, ptr: Any, notify: Any = None) -> None:
 def _put_number(value: Any, ptr: Any, notify: Any = None) -> None:
     check_bytes(ptr, element_size(ptr))
     target = near(ptr)
-    recording.sent(_ranks(ptr), handle_word(ptr, 1), element_size(ptr))
+    _wrote(ptr, element_size(ptr))
     if target != 0:
         write_element(ptr, target, value)
     else:
@@ -202,10 +217,12 @@ def _putter_with_signal(kind: Any) -> Any:
         check_bytes(ptr, nbytes)
         far = near(ptr) == 0
         if far and send(ptr, address, nbytes, signal, rank, channel):
-            recording.sent(_ranks(ptr), handle_word(ptr, 1), nbytes)
+            _wrote(ptr, nbytes)
+            reports.report(reports.ADD, handle_word(signal, 0), rank, channel, 1)
             return
         put_bytes(ptr, address, nbytes)
         if far and send(ptr, address, 0, signal, rank, channel):  # behind the puts that went before it
+            reports.report(reports.ADD, handle_word(signal, 0), rank, channel, 1)
             recording.sent(_ranks(ptr), handle_word(ptr, 1), 0)
         else:
             signals.signal(signal, rank, 1, channel)
@@ -229,7 +246,7 @@ def _get(ptr: Any, n: Any = None, out: Any = None) -> Any:
 def _get_number(ptr: Any, n: Any = None, out: Any = None) -> Any:
     check_bytes(ptr, element_size(ptr))
     source = near(ptr)
-    recording.fetched(_ranks(ptr), handle_word(ptr, 1), element_size(ptr))
+    _has_read(ptr, element_size(ptr))
     if source != 0:
         return read_element(ptr, source)
     slot = element_slot(ptr)
@@ -268,10 +285,10 @@ def _copy_between(src: Any, dst: Any, n: Any = None) -> None:
     check_bytes(src, nbytes)
     check_bytes(dst, nbytes)
     if source != 0:
-        recording.fetched(_ranks(src), handle_word(src, 1), nbytes)
+        _has_read(src, nbytes)
         put_bytes(dst, source, nbytes)
     elif target != 0:
-        recording.sent(_ranks(dst), handle_word(dst, 1), nbytes)
+        _wrote(dst, nbytes)
         get_bytes(src, target, nbytes)
     else:
         _relay(src, dst, nbytes)

@@ -17,6 +17,8 @@ import numpy as np
 
 from gondwana.compiler.mpi import table
 from gondwana.compiler.types.arguments import Described, describe_handle, register_describer
+from gondwana.runtime.races import reporter
+from gondwana.runtime.races.reporting import team_number
 from gondwana.teams import Op, Team, addresses, mpi
 
 PLACES = 256
@@ -86,6 +88,8 @@ def _describe(team: Team) -> Described:
     Handle of the communicator or 0, rank, size, memory on the node or 0, address of the ranks in the world.
     """
     table.link_delivery()
+    if reporter is not None and team.size > 1:
+        team_number(team)
     serial = mpi.is_serial(team.comm)
     handle = 0 if serial else addresses.handle(team.comm)
     memory = team.on_node.address if team.on_node is not None else 0

@@ -24,6 +24,7 @@ import numpy as np
 from gondwana.compiler.types.records import DTYPES, is_record, leaves, named_dtype, record_name, spelled
 from gondwana.domains import Offset, Point, RectDomain
 from gondwana.errors import KernelError
+from gondwana.runtime.races import reporter
 from gondwana.runtime.tracing import recorder
 
 
@@ -96,6 +97,7 @@ class HandleSpec:
     parameters: tuple[Hashable, ...]
     words: int
     recorded: bool = False
+    reported: bool = False
 
 
 Spec: TypeAlias = ScalarSpec | ArraySpec | NdarraySpec | PointSpec | ConstantSpec | TupleSpec | HandleSpec
@@ -357,7 +359,7 @@ def describe_handle(family: str, parameters: tuple[Hashable, ...], words: tuple[
 
 @cache
 def _spec(family: str, parameters: tuple[Hashable, ...], words: int) -> HandleSpec:
-    spec = intern(HandleSpec(family, parameters, words, recorder is not None))
+    spec = intern(HandleSpec(family, parameters, words, recorder is not None, reporter is not None))
     assert isinstance(spec, HandleSpec)
     return spec
 

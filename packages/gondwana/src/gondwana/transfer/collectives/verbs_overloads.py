@@ -32,6 +32,7 @@ from gondwana.compiler.mpi.mpi_overloads import (
     mpi_constant,
 )
 from gondwana.compiler.mpi.table import OF_REALS
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.arguments import HandleSpec
 from gondwana.compiler.types.buffers import (
     address_of,
@@ -171,7 +172,9 @@ def _barrier(team: Any) -> Any:
 
     def with_mpi(team: Any) -> None:
         begin = recording.begin()
+        reports.report(reports.ENTER, communicator(team), reports.ALL, 0, 0)
         _arrive(team)
+        reports.report(reports.LEAVE, communicator(team), 0, 0, 0)
         recording.end(begin, part.BARRIER, -1)
 
     return with_mpi
@@ -190,6 +193,7 @@ def _bcast(team: Any, buf: Any, root: Any = 0) -> Any:
             raise ValueError("bcast: the root is not in the team")
         begin, left, address, item = recording.begin(), contiguous_count(buf), address_of(buf), item_size(buf)
         nbytes = left * item
+        reports.report(reports.ENTER, communicator(team), reports.FROM, root, 0)
         if memory_on_node(team) != 0 and nbytes <= on_node.LIMIT:
             what = start + nbytes
             if team.rank == root:
@@ -208,6 +212,7 @@ def _bcast(team: Any, buf: Any, root: Any = 0) -> Any:
                 count = min(left, PIECE)
                 _mpi_bcast(address, count, datatype_of(buf), root, communicator(team))
                 left, address = left - count, address + count * item
+        reports.report(reports.LEAVE, communicator(team), 0, 0, 0)
         recording.end(begin, part.BCAST, -1)
 
     return with_mpi
@@ -234,12 +239,16 @@ def _allreduce(team: Any, value: Any, op: Any = "sum") -> Any:
 
     def array_with_mpi(team: Any, value: Any, op: Any = "sum") -> None:
         begin = recording.begin()
+        reports.report(reports.ENTER, communicator(team), reports.ALL, 0, 0)
         combine(team, address_of(value), contiguous_count(value), value)
+        reports.report(reports.LEAVE, communicator(team), 0, 0, 0)
         recording.end(begin, part.ALLREDUCE, -1)
 
     def number_with_mpi(team: Any, value: Any, op: Any = "sum") -> Any:
         begin, combined = recording.begin(), on_stack(value)
+        reports.report(reports.ENTER, communicator(team), reports.ALL, 0, 0)
         combine(team, combined, 1, value)
+        reports.report(reports.LEAVE, communicator(team), 0, 0, 0)
         recording.end(begin, part.ALLREDUCE, -1)
         return load_like(combined, value)
 

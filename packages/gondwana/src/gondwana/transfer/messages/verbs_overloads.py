@@ -28,6 +28,7 @@ from gondwana.compiler.mpi.mpi_overloads import (
     new_request,
     ranks_in_world,
 )
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.buffers import (
     address_of,
     check_array,
@@ -96,6 +97,7 @@ def _send(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
     def with_mpi(team: Any, buf: Any, dest: Any, tag: int = 0) -> None:
         _check_partner(team, dest)
         begin, count = recording.begin(), _message_count(buf)
+        reports.report(reports.SEND, communicator(team), dest, tag, 0)
         if has_other_nodes():
             _send_and_serve(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team))
         else:
@@ -120,10 +122,12 @@ def _recv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
     def with_mpi(team: Any, buf: Any, source: Any, tag: int = 0) -> None:
         _check_partner(team, source)
         begin, count = recording.begin(), _message_count(buf)
+        reports.report(reports.EXPECT, communicator(team), source, tag, 0)
         if has_other_nodes():
             _receive_and_serve(address_of(buf), count, datatype_of(buf), source, tag, communicator(team))
         else:
             _mpi_recv(address_of(buf), count, datatype_of(buf), source, tag, communicator(team), _status())
+        reports.report(reports.RECEIVE, 0, 0, 0, 0)
         recording.end(begin, part.RECV, -1)
 
     return with_mpi
@@ -145,6 +149,8 @@ def _sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag
         _check_partner(team, dest)
         _check_partner(team, source)
         begin, sent, received = recording.begin(), _message_count(sendbuf), _message_count(recvbuf)
+        reports.report(reports.SEND, communicator(team), dest, tag, 0)
+        reports.report(reports.EXPECT, communicator(team), source, tag, 0)
         if has_other_nodes():
             arrival = on_stack(0)
             _mpi_irecv(address_of(recvbuf), received, datatype_of(recvbuf), source, tag, communicator(team), arrival)
@@ -156,6 +162,7 @@ def _sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag
                 address_of(recvbuf), received, datatype_of(recvbuf), source, tag, communicator(team), _status(),
             )  # fmt: skip
         recording.sent(ranks_in_world(team), dest, sent * item_size(sendbuf))
+        reports.report(reports.RECEIVE, 0, 0, 0, 0)
         recording.end(begin, part.SENDRECV, sent * item_size(sendbuf))
 
     return with_mpi
@@ -175,6 +182,7 @@ def _isend(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
     def with_mpi(team: Any, buf: Any, dest: Any, tag: int = 0) -> int:
         _check_partner(team, dest)
         count, request = _message_count(buf), new_request()
+        reports.report(reports.SEND, communicator(team), dest, tag, 0)
         _mpi_isend(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team), request)
         recording.sent(ranks_in_world(team), dest, count * item_size(buf))
         return lend(request, buf)  # type: ignore[no-any-return]
@@ -198,6 +206,7 @@ def _irecv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
     def with_mpi(team: Any, buf: Any, source: Any, tag: int = 0) -> int:
         _check_partner(team, source)
         count, request = _message_count(buf), new_request()
+        reports.report(reports.EXPECT, communicator(team), source, tag, request)
         _mpi_irecv(address_of(buf), count, datatype_of(buf), source, tag, communicator(team), request)
         return lend(request, buf)  # type: ignore[no-any-return]
 
@@ -226,6 +235,7 @@ def _wait_all(requests: Any) -> Any:
                     _complete_any(request)
                 else:
                     _mpi_wait(request, _status())
+                reports.report(reports.RECEIVE, request, 0, 0, 0)
                 give_back(request)
         recording.end(begin, part.WAIT_ALL, -1)
 

@@ -22,10 +22,11 @@ from gondwana.compiler.native import Native
 from gondwana.compiler.types.arguments import Described, describe_handle
 from gondwana.errors import UsageError
 from gondwana.memory.segment import Segment
+from gondwana.runtime.races import Kind, reporter
 from gondwana.teams import addresses, mpi
 from gondwana.transfer.box_copy import Copy
 from gondwana.transfer.host_copies import CopyTable, as_bytes, copy_table
-from gondwana.transfer.plans.pairs import Copies, Pair
+from gondwana.transfer.plans.pairs import Copies, Pair, report_plan
 from gondwana.transfer.plans.plan import Launch, Plan, free_requests, message_tag
 
 _MODULE = "gondwana.transfer.plans.host_native"
@@ -163,6 +164,8 @@ class HostPlan(Plan):
         places = dict(team.node.allgather((team.rank, {rank: i for i, rank in enumerate(near)})))
         self._build(copies, {rank: places[rank][team.rank] for rank in near})
         self._record(self._flags.key, neighbours)
+        if reporter is not None:
+            report_plan(copies, self._flags.key, self._plan_address)
         if self._rounds is not None:
             words = self._rounds.address, self._rounds.started, self._rounds.waited
             self._plan[HEAD.counted_at : HEAD.kernels] = words
@@ -188,8 +191,15 @@ class HostPlan(Plan):
             self._plan[HEAD.time :].view(np.float64)[0] = self._time
         if self._plan[HEAD.lent]:  # compiled code has a round under way, which `wait` goes on with
             raise self._still_under_way()
+        if reporter is not None:
+            reporter.add(Kind.START, self._plan_address, site=reporter.site(self._what))
+            reporter.flush()
         if (found := _advance.call(self._plan_address, 0)) < 0:
             self._fail(found)
+
+    def _end(self) -> None:
+        if reporter is not None:
+            reporter.add(Kind.FINISH, self._plan_address, site=reporter.site())
 
     def _soon(self) -> bool:
         return not self._requests and self._advance(_SPINS)

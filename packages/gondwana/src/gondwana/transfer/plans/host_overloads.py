@@ -16,6 +16,7 @@ from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import bits_of, call_at, load_word, sched_yield, store_release
 from gondwana.compiler.mpi.mpi_overloads import lend_arguments
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.runtime.tracing import recorder
 from gondwana.sync.delivery_overloads import apply_what_arrives
@@ -83,6 +84,7 @@ def _start(plan: Any, time: Any = None) -> Any:
         store_release(head + HEAD.lent * _WORD, lend_arguments())
         if given:
             store_release(head + HEAD.time * _WORD, bits_of(np.float64(time)))
+        reports.report(reports.START, head, 0, 0, 0)
         _advance(plan, 0)
         recording.end(begin, word_at(head, HEAD.started), _started(head))
 
@@ -100,6 +102,7 @@ def _wait(plan: Any) -> Any:
             rests -= 1
             if rests < 0:
                 sched_yield()  # another rank may need this core to send
+        reports.report(reports.FINISH, head, 0, 0, 0)
         recording.end(begin, word_at(head, HEAD.waited), _current(head))
 
     return run
@@ -109,6 +112,9 @@ def _wait(plan: Any) -> Any:
 def _test(plan: Any) -> Any:
     def run(plan: Any) -> bool:
         _take_over(handle_word(plan, _PLAN))
-        return _advance(plan, 1) == 1  # type: ignore[no-any-return]
+        done = _advance(plan, 1) == 1
+        if done:
+            reports.report(reports.FINISH, handle_word(plan, _PLAN), 0, 0, 0)
+        return done  # type: ignore[no-any-return]
 
     return run

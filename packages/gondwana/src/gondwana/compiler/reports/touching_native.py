@@ -1,0 +1,119 @@
+"""Machine code that keeps runs of accesses: see `touching`. Imports Numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from gondwana.compiler.externs import register
+from gondwana.compiler.inlining import inlined
+from gondwana.compiler.memory_order import fetch_add_word, load_acquire, load_word, sched_yield, store_release
+from gondwana.compiler.reports.touching import GIVE, PLACES, RUN, RUN_BYTES, TABLE, TABLE_NAME
+from gondwana.compiler.types.points import INT
+
+
+def table_address(builder: Any) -> Any:
+    """Return the address of the table as an LLVM integer."""
+    register(TABLE_NAME)
+    module = builder.module
+    found = module.globals.get(TABLE_NAME) or ir.GlobalVariable(module, INT, TABLE_NAME)
+    return builder.ptrtoint(found, INT)
+
+
+def is_watched(builder: Any, address: Any) -> Any:
+    """Return whether an address may lie in memory that is watched, an LLVM bit."""
+    table = table_address(builder)
+    low, high = (
+        builder.load(builder.inttoptr(builder.add(table, INT(place)), INT.as_pointer()))
+        for place in (TABLE.low, TABLE.high)
+    )
+    return builder.icmp_unsigned("<", builder.sub(address, low), builder.sub(high, low))
+
+
+@intrinsic
+def _table(typingctx: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return table_address(builder)
+
+    return types.int64(), codegen
+
+
+@intrinsic
+def _give(typingctx: Any, text: Any, length: Any, item: Any, first: Any, count: Any, stride: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        register(GIVE)
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [INT] * 6), GIVE)
+        builder.call(function, args)
+        return context.get_dummy_value()
+
+    return types.none(*[types.int64] * 6), codegen
+
+
+@inlined
+def _lock(table: int) -> None:
+    if load_word(table + TABLE.alone) != 0:
+        store_release(table + TABLE.next, load_word(table + TABLE.next) + 1)
+        return
+    turn = fetch_add_word(table + TABLE.next, 1)
+    while load_acquire(table + TABLE.now) != turn:
+        sched_yield()
+
+
+@inlined
+def _unlock(table: int) -> None:
+    if load_word(table + TABLE.alone) == 0:
+        store_release(table + TABLE.now, load_word(table + TABLE.now) + 1)
+
+
+@inlined
+def _begin(run: int, text: int, length: int, item: int, first: int) -> None:
+    store_release(run + RUN.text, text)
+    store_release(run + RUN.length, length)
+    store_release(run + RUN.item, item)
+    store_release(run + RUN.first, first)
+    store_release(run + RUN.number, 1)
+    store_release(run + RUN.stride, item)
+
+
+def touch(address: int, item: int, text: int, length: int) -> int:
+    """Note an access to an element: keep it, and give away the run that it does not continue. Returns 0."""
+    table = _table()
+    _lock(table)
+    run = table + TABLE.runs + (text >> 5) % PLACES * RUN_BYTES
+    count, first, stride = load_word(run + RUN.number), load_word(run + RUN.first), load_word(run + RUN.stride)
+    last = first + (count - 1) * stride
+    known = load_word(run + RUN.text)
+    if known == text and (count < 0 or address in (last, first)):
+        _unlock(table)
+        return 0
+    if known == text and (count == 1 or address == last + stride):
+        store_release(run + RUN.stride, address - last)
+        store_release(run + RUN.number, count + 1)
+        _unlock(table)
+        return 0
+    length_before, item_before = load_word(run + RUN.length), load_word(run + RUN.item)
+    _begin(run, text, length, item, address)
+    _unlock(table)
+    if (
+        known != 0 and count >= 0
+    ):  # without the lock: who waits for the interpreter holds nothing that its owner waits for
+        _give(known, length_before, item_before, first, count, stride)
+    return 0
+
+
+def take_all(table: int, out: int) -> int:
+    """Move all runs to other memory and return their number."""
+    found = 0
+    _lock(table)
+    for place in range(PLACES):
+        run = table + TABLE.runs + place * RUN_BYTES
+        if load_word(run + RUN.text) != 0 and load_word(run + RUN.number) >= 0:
+            for word in range(RUN_BYTES // 8):
+                store_release(out + found * RUN_BYTES + 8 * word, load_word(run + 8 * word))
+            store_release(run + RUN.text, 0)
+            found += 1
+    _unlock(table)
+    return found

@@ -1,0 +1,917 @@
+"""Small programs with and without races, run one after the other in one job: `test_races.py` says which are which.
+
+Functions named `wrong_...` have a race on two ranks and more, at least one of whose accesses is in the function itself;
+`right_...` is the same program put in order. Each works on memory of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+import gondwana as gw
+
+world = gw.world
+right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+root, is_root = 0, world.rank == 0
+
+
+kept: list[object] = []
+"""What a program uses, until all ranks have run it."""
+
+
+def memory() -> gw.Segment:
+    """Return new memory of each rank."""
+    segment = gw.Segment(world, 256)
+    kept.append(segment)
+    return segment
+
+
+def there(segment: gw.Segment, rank: int = right) -> gw.GlobalPtr:
+    """Return where the neighbour's first number is."""
+    return segment.pointer(rank, float)
+
+
+def look(segment: gw.Segment) -> None:
+    """Read this rank's first number."""
+    gw.get(segment.pointer(dtype=float)).result()
+
+
+def field(shape: tuple[int, ...] = (12, 12)) -> gw.GlobalArray:
+    """Return a new array with ghosts."""
+    array = gw.zeros(shape, ghost=1, periodic=True)
+    kept.append(array)
+    return array
+
+
+@gw.foreach
+def smooth(p, out, a):
+    out[p] = a[p + gw.X] + a[p - gw.X] + a[p + gw.Y] + a[p - gw.Y]
+
+
+@gw.foreach
+def advance(p, a):
+    a[p] = a[p] + 1.0
+
+
+@gw.foreach
+def shift(p, a):
+    a[p] = a[p + gw.X]
+
+
+@gw.foreach
+def scatter(p, a):
+    a[p + gw.X] = a[p + gw.X] + 1.0
+    a[p] = 1.0
+
+
+@gw.reduce
+def total(p, a):
+    return a[p - gw.X] + a[p + gw.X]
+
+
+# -- puts, gets, copies ----------------------------------------------------------------------------------------------
+
+
+def wrong_put_not_waited_for():
+    m = memory()
+    put = gw.put(1.0, there(m))
+    world.barrier()
+    look(m)
+    put.wait()
+
+
+def right_put_waited_for():
+    m = memory()
+    gw.put(1.0, there(m)).wait()
+    world.barrier()
+    look(m)
+
+
+def wrong_put_of_an_array_without_order():
+    m = memory()
+    gw.put(np.ones(4), there(m)).wait()
+    look(m)
+
+
+def right_put_of_an_array_with_a_barrier():
+    m = memory()
+    gw.put(np.ones(4), there(m)).wait()
+    world.barrier()
+    look(m)
+
+
+def wrong_two_put_to_one_element():
+    m = memory()
+    gw.put(float(world.rank), there(m, root)).wait()
+
+
+def right_two_put_to_two_elements():
+    m = memory()
+    gw.put(float(world.rank), there(m, root) + world.rank).wait()
+
+
+def wrong_ranges_that_overlap():
+    m = memory()
+    gw.put(np.ones(4), there(m, root) + 3 * world.rank).wait()
+
+
+def right_ranges_side_by_side():
+    m = memory()
+    gw.put(np.ones(4), there(m, root) + 4 * world.rank).wait()
+
+
+def wrong_halves_of_a_word():
+    m = memory()
+    gw.put(np.ones(2, np.float32), m.pointer(root, np.float32) + world.rank).wait()
+
+
+def right_halves_of_a_word():
+    m = memory()
+    gw.put(np.ones(1, np.float32), m.pointer(root, np.float32) + world.rank).wait()
+
+
+def wrong_copy_between_others():
+    m = memory()
+    gw.put(1.0, m.pointer(dtype=float)).wait()
+    gw.copy(there(m, left), there(m, right) + 1, 1).wait()
+
+
+def right_copy_between_others():
+    m = memory()
+    gw.put(1.0, m.pointer(dtype=float)).wait()
+    world.barrier()
+    gw.copy(there(m, left), there(m, right) + 1, 1).wait()
+
+
+def wrong_strides_that_meet():
+    m = memory()
+    gw.copy(np.ones(3), gw.strided(there(m, root) + world.rank, (3,), (8,))).wait()
+
+
+def right_strides_that_interleave():
+    m = memory()
+    gw.copy(np.ones(3), gw.strided(there(m, root) + world.rank, (3,), (8 * world.size,))).wait()
+
+
+def wrong_indices_that_meet():
+    m = memory()
+    gw.copy_indexed(np.ones(2), [0, 1], there(m, root), [world.rank, 7]).wait()
+
+
+def right_indices_that_differ():
+    m = memory()
+    gw.copy_indexed(np.ones(2), [0, 1], there(m, root), [world.rank, 7 + world.rank]).wait()
+
+
+def wrong_region_not_waited_for():
+    m = memory()
+    with gw.AccessRegion(wait=False) as region:
+        gw.put(1.0, there(m))
+    world.barrier()
+    look(m)
+    region.wait()
+
+
+def right_region_waited_for():
+    m = memory()
+    with gw.AccessRegion():
+        gw.put(1.0, there(m))
+    world.barrier()
+    look(m)
+
+
+def wrong_element_of_a_neighbour():
+    a = field()
+    block = a.block(right)
+    block[block.domain.lo] = 1.0
+    _ = a.local[a.local.domain.lo]
+
+
+def right_element_of_a_neighbour():
+    a = field()
+    block = a.block(right)
+    block[block.domain.lo] = 1.0
+    world.barrier()
+    _ = a.local[a.local.domain.lo]
+
+
+def wrong_fill_of_a_neighbour():
+    a = field()
+    a.local.fill(1.0)
+    a.block(right).fill(2.0)
+
+
+def right_fill_of_a_neighbour():
+    a = field()
+    a.local.fill(1.0)
+    world.barrier()
+    a.block(right).fill(2.0)
+
+
+# -- signals ---------------------------------------------------------------------------------------------------------
+
+
+def wrong_signal_before_the_put_is_done():
+    m, s = memory(), gw.Signal(world)
+    put = gw.put(1.0, there(m))
+    s.add(right)
+    put.wait()
+    s.wait()
+    look(m)
+
+
+def right_signal_after_the_put_is_done():
+    m, s = memory(), gw.Signal(world)
+    gw.put(1.0, there(m)).wait()
+    s.add(right)
+    s.wait()
+    look(m)
+
+
+def wrong_channel_of_the_signal():
+    m, s = memory(), gw.Signal(world, channels=2)
+    s.add(right, channel=1)
+    gw.put(1.0, there(m)).wait()
+    s.add(right, channel=0)
+    s.wait(channel=1)
+    look(m)
+
+
+def right_channel_of_the_signal():
+    m, s = memory(), gw.Signal(world, channels=2)
+    s.add(right, channel=1)
+    gw.put(1.0, there(m)).wait()
+    s.add(right, channel=0)
+    s.wait(channel=0)
+    look(m)
+
+
+def wrong_notification_of_another_put():
+    m, s = memory(), gw.Signal(world)
+    first = gw.put(np.ones(1), there(m) + 1, notify=s)
+    second = gw.put(np.ones(1), there(m))
+    s.wait()
+    look(m)
+    first.wait()
+    second.wait()
+
+
+def right_notification_of_the_put():
+    m, s = memory(), gw.Signal(world)
+    put = gw.put(np.ones(1), there(m), notify=s)
+    s.wait()
+    look(m)
+    put.wait()
+
+
+def wrong_overwritten_before_it_is_read():
+    m, s = memory(), gw.Signal(world)
+    for step in range(2):
+        gw.put(float(step), there(m)).wait()
+        s.add(right)
+        s.wait()
+        look(m)
+
+
+def right_overwritten_after_it_is_read():
+    m, s, free = memory(), gw.Signal(world), gw.Signal(world)
+    free.add(left)
+    for step in range(2):
+        free.wait()
+        gw.put(float(step), there(m)).wait()
+        s.add(right)
+        s.wait()
+        look(m)
+        free.add(left)
+
+
+# -- collectives and messages ----------------------------------------------------------------------------------------
+
+
+def wrong_barrier_of_another_team():
+    m = memory()
+    alone = world.split(world.rank)
+    gw.put(1.0, there(m)).wait()
+    alone.barrier()
+    look(m)
+
+
+def right_barrier_of_the_team():
+    m = memory()
+    other = world.split(0)
+    gw.put(1.0, there(m)).wait()
+    other.barrier()
+    look(m)
+
+
+def wrong_bcast_tells_the_root_nothing():
+    m = memory()
+    if not is_root:
+        gw.put(1.0, there(m, root) + world.rank).wait()
+    world.bcast(1, root)
+    if is_root:
+        gw.get(m.pointer(dtype=float), 4).result()
+
+
+def right_gather_tells_the_root():
+    m = memory()
+    if not is_root:
+        gw.put(1.0, there(m, root) + world.rank).wait()
+    world.gather(1, root)
+    if is_root:
+        gw.get(m.pointer(dtype=float), 4).result()
+
+
+def wrong_reduce_tells_the_root_only():
+    m, found = memory(), np.zeros(1)
+    if is_root:
+        gw.put(1.0, there(m)).wait()
+    world.Reduce(np.ones(1), found, root=root)
+    if left == root:
+        look(m)
+
+
+def right_allreduce_tells_all():
+    m, found = memory(), np.zeros(1)
+    if is_root:
+        gw.put(1.0, there(m)).wait()
+    world.Allreduce(np.ones(1), found)
+    if left == root:
+        look(m)
+
+
+def wrong_barrier_not_waited_for():
+    m = memory()
+    gw.put(1.0, there(m)).wait()
+    request = world.Ibarrier()
+    look(m)
+    request.wait()
+
+
+def right_barrier_waited_for():
+    m = memory()
+    gw.put(1.0, there(m)).wait()
+    world.Ibarrier().wait()
+    look(m)
+
+
+def wrong_message_the_other_way():
+    m = memory()
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        world.recv(1)
+    elif world.rank == 1:
+        world.send("ready", root)
+        look(m)
+
+
+def right_message_behind_the_put():
+    m = memory()
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        world.send("written", 1)
+    elif world.rank == 1:
+        world.recv(root)
+        look(m)
+
+
+def wrong_message_not_received_yet():
+    m, told = memory(), np.zeros(1)
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        world.Send(np.ones(1), 1)
+    elif world.rank == 1:
+        request = world.Irecv(told, root, 0)
+        look(m)
+        request.wait()
+
+
+def right_message_received():
+    m, told = memory(), np.zeros(1)
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        world.Send(np.ones(1), 1)
+    elif world.rank == 1:
+        world.Irecv(told, root, 0).wait()
+        look(m)
+
+
+def wrong_exchange_of_messages_too_early():
+    m, theirs = memory(), np.zeros(1)
+    world.Sendrecv(np.ones(1), right, 0, theirs, left, 0)
+    gw.put(1.0, there(m)).wait()
+    look(m)
+
+
+def right_exchange_of_messages():
+    m, theirs = memory(), np.zeros(1)
+    gw.put(1.0, there(m)).wait()
+    world.Sendrecv(np.ones(1), right, 0, theirs, left, 0)
+    look(m)
+
+
+# -- locks, atomic operations ----------------------------------------------------------------------------------------
+
+
+def count(m: gw.Segment) -> None:
+    """Add one to a number of the root."""
+    gw.put(gw.get(there(m, root)).result() + 1, there(m, root)).wait()
+
+
+def wrong_counter_without_lock():
+    m = memory()
+    gw.put(gw.get(there(m, root)).result() + 1, there(m, root)).wait()
+
+
+def right_counter_with_lock():
+    m, lock = memory(), gw.Lock(world)
+    for _ in range(2):
+        with lock:
+            count(m)
+
+
+def wrong_lock():
+    m, locks = memory(), [gw.Lock(world) for _ in range(world.size)]
+    with locks[world.rank]:
+        gw.put(gw.get(there(m, root)).result() + 1, there(m, root)).wait()
+
+
+def right_lock():
+    m, locks = memory(), [gw.Lock(world) for _ in range(world.size)]
+    with locks[0]:
+        count(m)
+
+
+def wrong_plain_access_to_an_atomic_word():
+    m, words = memory(), gw.AtomicDomain("i8", "add", world)
+    if is_root:
+        gw.put(7, m.pointer(root, "i8")).wait()
+    else:
+        words.add(m.pointer(root, "i8"), 1).wait()
+
+
+def right_atomic_accesses_only():
+    m, words = memory(), gw.AtomicDomain("i8", ("add", "store"), world)
+    if is_root:
+        words.store(m.pointer(root, "i8"), 7).wait()
+    else:
+        words.add(m.pointer(root, "i8"), 1).wait()
+
+
+def wrong_flag_not_looked_at():
+    m, words = memory(), gw.AtomicDomain("i8", ("store", "load"), world)
+    flag = m.pointer(1, "i8") + 4
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        words.store(flag, 1).wait()
+    elif world.rank == 1:
+        look(m)
+
+
+def right_flag_looked_at():
+    m, words = memory(), gw.AtomicDomain("i8", ("store", "load"), world)
+    flag = m.pointer(1, "i8") + 4
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        words.store(flag, 1).wait()
+    elif world.rank == 1:
+        while not words.load(flag).result():
+            gw.progress()
+        look(m)
+
+
+# -- calls -----------------------------------------------------------------------------------------------------------
+
+
+def set_first(here: gw.DistObject[gw.Segment]) -> None:
+    """Write this rank's first number for another rank."""
+    gw.put(1.0, here.value.pointer(dtype=float)).wait()
+
+
+def wrong_call_not_waited_for():
+    m = memory()
+    call = gw.rpc(right, set_first, (here := gw.DistObject(m)))
+    gw.get(there(m)).result()
+    call.wait()
+    world.barrier()
+    del here
+
+
+def right_call_waited_for():
+    m = memory()
+    here = gw.DistObject(m)
+    gw.rpc(right, set_first, here).wait()
+    gw.get(there(m)).result()
+    world.barrier()
+    del here
+
+
+def wrong_call_without_an_answer():
+    m = memory()
+    here = gw.DistObject(m)
+    gw.rpc_ff(right, set_first, here)
+    world.barrier()
+    gw.get(m.pointer(dtype=float)).result()
+    gw.quiesce(world)
+    del here
+
+
+def right_call_and_quiescence():
+    m = memory()
+    here = gw.DistObject(m)
+    gw.rpc_ff(right, set_first, here)
+    gw.quiesce(world)
+    look(m)
+    world.barrier()
+    del here
+
+
+def wrong_item_of_a_channel_too_early():
+    m, items = memory(), gw.RemoteChannel.of_team(world, capacity=4, home=1)
+    if is_root:
+        items.put("soon")
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        items.take()
+        look(m)
+
+
+def right_item_of_a_channel():
+    m, items = memory(), gw.RemoteChannel.of_team(world, capacity=4, home=1)
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        items.put("now")
+    elif world.rank == 1:
+        items.take()
+        look(m)
+
+
+# -- kernels, exchanges, plans ---------------------------------------------------------------------------------------
+
+
+def wrong_ghosts_read_before_the_wait():
+    a, out = field(), field()
+    ghosts = a.exchange()
+    smooth(a.owned, out, a)
+    ghosts.wait()
+
+
+def right_ghosts_read_after_the_wait():
+    a, out = field(), field()
+    ghosts = a.exchange()
+    smooth(a.inner, out, a)
+    ghosts.wait()
+    smooth(a.rim, out, a)
+
+
+def wrong_cells_changed_before_the_wait():
+    a = field()
+    ghosts = a.exchange()
+    advance(a.owned, a)
+    ghosts.wait()
+
+
+def right_cells_changed_after_the_wait():
+    a = field()
+    for _ in range(2):
+        a.exchange().wait()
+        advance(a.owned, a)
+
+
+def wrong_array_waited_for():
+    a, b, out = field(), field(), field()
+    first, second = a.exchange(), b.exchange()
+    first.wait()
+    smooth(b.owned, out, b)
+    second.wait()
+
+
+def right_array_waited_for():
+    a, b, out = field(), field(), field()
+    first, second = a.exchange(), b.exchange()
+    second.wait()
+    smooth(b.owned, out, b)
+    first.wait()
+
+
+def wrong_sum_of_ghosts_before_the_wait():
+    a = field()
+    ghosts = a.exchange(corners=True)
+    total(a.owned, a)
+    ghosts.wait()
+
+
+def right_sum_of_ghosts_after_the_wait():
+    a = field()
+    a.exchange(corners=True).wait()
+    total.all(world, a.owned, a)
+
+
+def wrong_neighbour_read_without_order():
+    a = field()
+    advance(a.owned, a)
+    block = a.block(right)
+    total(block.domain.shrink(1), block)
+
+
+def right_neighbour_read_behind_a_barrier():
+    a = field()
+    advance(a.owned, a)
+    world.barrier()
+    block = a.block(right)
+    total(block.domain.shrink(1), block)
+
+
+def wrong_points_that_meet():
+    a = field()
+    shift(a.owned, a)
+
+
+def right_points_apart():
+    a = field()
+    shift(a.owned.with_stride((2, 1)), a)
+
+
+def wrong_points_that_write_twice():
+    a = field()
+    scatter(a.owned, a)
+
+
+def right_points_that_write_apart():
+    a = field()
+    scatter(a.owned.with_stride((2, 1)), a)
+
+
+def wrong_expression_during_an_exchange():
+    a = field()
+    ghosts = a.exchange()
+    a[...] = 2.0 * a
+    ghosts.wait()
+
+
+def right_expression_after_an_exchange():
+    a = field()
+    a.exchange().wait()
+    a[...] = 2.0 * a
+
+
+def ring(m: gw.Segment) -> gw.Plan:
+    """Return the plan that copies the first number to the neighbour's second."""
+    return gw.plan([(gw.strided(m.pointer(dtype=float), (1,), (8,)), gw.strided(there(m) + 1, (1,), (8,)))])
+
+
+def wrong_target_of_a_plan_read_early():
+    m = memory()
+    plan = ring(m)
+    plan.start()
+    gw.get(m.pointer(dtype=float) + 1).result()
+    plan.wait()
+
+
+def right_target_of_a_plan_read_after_the_wait():
+    m = memory()
+    plan = ring(m)
+    for _ in range(2):
+        plan.start().wait()
+        gw.get(m.pointer(dtype=float) + 1).result()
+
+
+def wrong_source_of_a_plan_changed_early():
+    m = memory()
+    plan = ring(m)
+    plan.start()
+    gw.put(1.0, m.pointer(dtype=float)).wait()
+    plan.wait()
+
+
+def right_source_of_a_plan_changed_after_the_wait():
+    m = memory()
+    plan = ring(m)
+    for _ in range(2):
+        gw.put(1.0, m.pointer(dtype=float)).wait()
+        plan.start().wait()
+
+
+def wrong_ghosts_changed_during_an_accumulation():
+    a = field()
+    sums = a.accumulate()
+    a.local.fill(1.0)
+    sums.wait()
+
+
+def right_ghosts_changed_after_an_accumulation():
+    a = field()
+    for _ in range(2):
+        a.local.fill(1.0)
+        a.accumulate().wait()
+
+
+# -- compiled code ---------------------------------------------------------------------------------------------------
+
+
+@gw.jit
+def put_and_get(team, target, own, ordered):
+    gw.put(1.0, target)
+    if ordered:
+        gw.barrier(team)
+    return gw.get(own)
+
+
+def wrong_compiled_put_without_a_barrier():
+    m = memory()
+    put_and_get(world, there(m), m.pointer(dtype=float), False)
+
+
+def right_compiled_put_with_a_barrier():
+    m = memory()
+    put_and_get(world, there(m), m.pointer(dtype=float), True)
+
+
+@gw.jit
+def put_and_signal(signal, target, own, to, early):
+    if early:
+        gw.signal(signal, to)
+        gw.put(1.0, target)
+    else:
+        gw.put(1.0, target, notify=signal)
+    gw.wait(signal)
+    return gw.get(own)
+
+
+def wrong_compiled_signal_before_the_put():
+    m = memory()
+    put_and_signal(gw.Signal(world), there(m), m.pointer(dtype=float), right, True)
+
+
+def right_compiled_signal_behind_the_put():
+    m = memory()
+    put_and_signal(gw.Signal(world), there(m), m.pointer(dtype=float), right, False)
+
+
+@gw.jit
+def put_and_tell(team, target, own, is_root, value, to_all):
+    if not is_root:
+        gw.put(1.0, target)
+    if to_all:
+        gw.allreduce(team, value)
+    else:
+        gw.bcast(team, value, 0)
+    if is_root:
+        gw.get(own)
+
+
+def wrong_compiled_bcast_tells_the_root_nothing():
+    m = memory()
+    target = there(m, root) if world.rank == 1 else m.pointer(dtype=float) + 2
+    put_and_tell(world, target, m.pointer(dtype=float), is_root, np.zeros(1), False)
+
+
+def right_compiled_allreduce_tells_all():
+    m = memory()
+    target = there(m, root) if world.rank == 1 else m.pointer(dtype=float) + 2
+    put_and_tell(world, target, m.pointer(dtype=float), is_root, np.zeros(1), True)
+
+
+@gw.jit
+def put_and_send(team, target, own, value, me, early):
+    if me == 0:
+        if early:
+            gw.send(team, value, 1)
+        gw.put(1.0, target)
+        if not early:
+            gw.send(team, value, 1)
+    elif me == 1:
+        gw.recv(team, value, 0)
+        gw.get(own)
+
+
+def wrong_compiled_message_before_the_put():
+    m = memory()
+    put_and_send(world, there(m, 1), m.pointer(dtype=float), np.zeros(1), world.rank, True)
+
+
+def right_compiled_message_behind_the_put():
+    m = memory()
+    put_and_send(world, there(m, 1), m.pointer(dtype=float), np.zeros(1), world.rank, False)
+
+
+@gw.jit
+def begin(plan):
+    plan.start()
+
+
+@gw.jit
+def run(plan):
+    plan.start()
+    plan.wait()
+
+
+def wrong_compiled_start_of_a_plan():
+    m = memory()
+    plan = ring(m)
+    begin(plan)
+    gw.get(m.pointer(dtype=float) + 1).result()
+    plan.wait()
+
+
+def right_compiled_round_of_a_plan():
+    m = memory()
+    plan = ring(m)
+    run(plan)
+    gw.get(m.pointer(dtype=float) + 1).result()
+
+
+@gw.jit
+def set_all(a, value):
+    for i in range(len(a)):
+        a[i] = value
+
+
+@gw.jit
+def add_up(a):
+    found = 0.0
+    for i in range(len(a)):
+        found += a[i]
+    return found
+
+
+@gw.foreach
+def gather(p, out, a, at):
+    out[p] = a[at[p]]
+
+
+def numbers(m: gw.Segment, rank: int) -> np.ndarray:
+    """Return the numbers of a rank."""
+    return m.view(rank).view(float)
+
+
+def wrong_compiled_store_to_a_neighbour():
+    m = memory()
+    set_all(numbers(m, right), 1.0)
+    add_up(numbers(m, world.rank))
+
+
+def right_compiled_store_to_a_neighbour():
+    m = memory()
+    set_all(numbers(m, right), 1.0)
+    world.barrier()
+    add_up(numbers(m, world.rank))
+
+
+def wrong_compiled_load_before_a_put_has_arrived():
+    m = memory()
+    gw.put(np.ones(4), there(m)).wait()
+    add_up(numbers(m, world.rank))
+
+
+def right_compiled_load_behind_a_put():
+    m = memory()
+    gw.put(np.ones(4), there(m)).wait()
+    world.barrier()
+    add_up(numbers(m, world.rank))
+
+
+def line() -> tuple[gw.GlobalArray, gw.GlobalArray, gw.GlobalArray]:
+    """Return an array, one for results, and one with the index of this rank's first ghost."""
+    size = 8 * world.size
+    a, out, at = gw.zeros(size, ghost=1, periodic=True), gw.zeros(size), gw.zeros(size, dtype=int)
+    kept.extend((a, out, at))
+    at.values[...] = a.owned.lo[0] - 1
+    return a, out, at
+
+
+def wrong_ghost_at_a_computed_point():
+    a, out, at = line()
+    ghosts = a.exchange()
+    gather(a.owned, out, a, at)
+    ghosts.wait()
+
+
+def right_ghost_at_a_computed_point():
+    a, out, at = line()
+    a.exchange().wait()
+    gather(a.owned, out, a, at)
+
+
+NEAR = {
+    *("wrong_neighbour_read_without_order", "right_neighbour_read_behind_a_barrier"),
+    *("wrong_compiled_store_to_a_neighbour", "right_compiled_store_to_a_neighbour"),
+}
+"""Programs that reach the memory of a neighbour by loads."""
+
+
+def programs() -> dict[str, Callable[[], None]]:
+    """Return the programs that can run here by name."""
+    found = {name: value for name, value in globals().items() if name.startswith(("wrong_", "right_"))}
+    return {name: value for name, value in found.items() if name not in NEAR or world.node_count == 1}
+
+
+if __name__ == "__main__":
+    for name, program in programs().items():
+        if len(sys.argv) == 1 or name in sys.argv[1:]:
+            program()
+            world.barrier()
+            kept.clear()
