@@ -14,7 +14,7 @@ from gondwana.calls.inbox import Found
 from gondwana.calls.mailbox import Mailbox, Message
 from gondwana.errors import UsageError
 from gondwana.futures import Future
-from gondwana.runtime import exits, interruptions, progress, tracing
+from gondwana.runtime import exits, interruptions, progress, tracing, waits
 from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.sync import rings
 from gondwana.teams import RemoteError, Team, world
@@ -65,6 +65,9 @@ class Answer(Future[T]):
 
     def _what(self) -> str:
         return f"the result of {_name(self._function)} on rank {self._rank}"
+
+    def _why(self) -> waits.Wait:
+        return waits.Wait(f"for {self._what()}", waits.FUTURE)
 
 
 _Parked: TypeAlias = tuple[int, Found]
@@ -169,7 +172,8 @@ def _send(target: int, function: Any, tag: int, number: int, parts: list[Any]) -
     box.submit(target, rings.CALL, message)
     try:
         if not message.finished() and not progress.in_callback():
-            progress.wait_until(message.finished, f"room for a message to rank {target}")
+            what = f"room for a message to rank {target}"
+            progress.wait_until(message.finished, what, why=lambda: waits.Wait(f"for {what}", waits.ROOM, (target,)))
     finally:
         box.keep(message)
 

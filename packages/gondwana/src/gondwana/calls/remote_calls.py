@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ import numpy as np
 
 from gondwana.calls import endpoints, mailbox
 from gondwana.futures import Future
-from gondwana.runtime import cores, interruptions, progress
+from gondwana.runtime import cores, interruptions, progress, waits
 from gondwana.teams import Team, world
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1e-5, 1e-3
@@ -203,12 +204,13 @@ def quiesce(team: Team = world) -> None:
     """
     progress.refuse_in_callback("quiescence")
     before: list[int] = []
+    why = functools.partial(waits.of_collective, "gw.quiesce", (team.name, team.rank, team.world_ranks))
     while True:
         while progress.progress():
             pass
         totals = np.zeros(2, np.int64)
         mine = np.array(mailbox.own().totals(team.world_ranks), np.int64)
-        progress.wait_until(team.Iallreduce(mine, totals).test, "quiescence")
+        progress.wait_until(team.Iallreduce(mine, totals).test, "quiescence", why=why)
         now = totals.tolist()
         if now == before and now[0] == now[1]:
             return

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from greenlet import getcurrent, greenlet
 
-from gondwana.runtime import idle, progress
+from gondwana.runtime import idle, progress, waits
 from gondwana.runtime.tracing import traced
 from gondwana.tasks import reports
 
@@ -61,10 +61,12 @@ class Strand:
         bell: whether the end of its polled wait happens on this rank or rings its bell.
         condition: returns whether its wait is over, if that is polled.
         turn: number of its last wait with a time limit.
+        why: describes its wait if only other ranks can end it.
     """
 
     __slots__ = (
         "bell", "condition", "error", "greenlet", "home", "item", "pending", "ready", "switch", "task", "turn", "waits",
+        "why",
     )  # fmt: skip
 
     def __init__(self, home: Home, own: greenlet) -> None:
@@ -80,6 +82,7 @@ class Strand:
         self.bell = True
         self.condition: Callable[[], bool] = bool
         self.turn = 0
+        self.why: waits.Why | None = None
 
     def __call__(self, _: object = None) -> None:
         """Make it ready."""
@@ -197,9 +200,11 @@ class Home:
         seconds: float | None,
         source: progress.Source | None,
         bell: bool,
+        why: waits.Why | None,
     ) -> None:
         """Run others until a condition holds: see `progress.wait_until`."""
         me = self.current
+        me.why = why
         if source is None:
             me.waits, me.condition, me.bell = self, condition, bell
             self._polled.append(me)
@@ -209,7 +214,7 @@ class Home:
         try:
             self.pause_for(me, what, seconds)
         finally:
-            me.waits, me.condition = None, bool  # they may be the last references to an array
+            me.waits, me.condition, me.why = None, bool, None  # they may be the last references to an array
 
     def forget(self, strand: Strand) -> bool:
         """Remove a strand that sleeps or whose condition is polled; return whether it was to be woken."""
@@ -331,7 +336,7 @@ class Home:
         """Make progress until some strand is ready; once a wait, refuse to wait for something impossible."""
         failed, ready = 0, self.ready
         bell = len(_homes) == 1 and all(strand.bell for strand in self._polled)
-        idleness = idle.Idle(bell, self._timers[0][0] if self._timers else None)
+        idleness = idle.Idle(bell, self._timers[0][0] if self._timers else None, self._why)
         while not ready:
             if self._poll():
                 failed = 0
@@ -342,6 +347,21 @@ class Home:
                 reports.refuse_deadlock(self)
             if not ready:
                 idleness.pause(self._look)
+        idleness.reset()
+
+    def _why(self) -> waits.Wait | None:
+        """Describe what the program and its tasks wait for, None if one of them does not wait for other ranks alone."""
+        found: list[waits.Wait] = []
+        for strand in self.waiting():
+            wait = None if strand.why is None else strand.why()
+            if wait is None and not getattr(strand.waits, "local", False):
+                return None
+            found.append(wait or waits.Wait(f"for {strand.waits!r}", waits.TASKS))
+        if len(found) == 1:
+            return found[0]
+        ranks = tuple(sorted({rank for wait in found for rank in wait.ranks}))
+        what = ", and ".join(dict.fromkeys(wait.what for wait in found))
+        return waits.Wait(f"with its tasks {what}", waits.TASKS, ranks, max(wait.nbytes for wait in found))
 
     def _look(self) -> bool:
         return self._poll() or bool(self.ready)
@@ -477,9 +497,18 @@ class _Everywhere:
     """The scheduler as progress sees it, for any calling thread."""
 
     def wait_until(
-        self, ready: Callable[[], bool], what: str, timeout: float | None, source: progress.Source | None, bell: bool
+        self,
+        ready: Callable[[], bool],
+        what: str,
+        timeout: float | None,
+        source: progress.Source | None,
+        bell: bool,
+        why: waits.Why | None,
     ) -> None:
-        home().wait_until(ready, what, timeout, source, bell)
+        home().wait_until(ready, what, timeout, source, bell, why)
+
+    def alive(self) -> bool:
+        return any(found.has_tasks() for found in homes())
 
     def run_others(self) -> bool:
         found: Home | None = progress.thread.flow.tasks

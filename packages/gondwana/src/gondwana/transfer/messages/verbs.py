@@ -7,14 +7,16 @@ level progress (remote calls, callbacks) is made by the Python forms only.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from gondwana.compiler.mpi import objects
 from gondwana.compiler.native import Native
-from gondwana.runtime import progress
+from gondwana.runtime import progress, waits
 from gondwana.teams import Request, Team, mpi
 
 Buffer: TypeAlias = Any
@@ -144,10 +146,24 @@ def _wait_for(request: int) -> None:
         found = _finish.call(request)
         return found <= 0
 
-    progress.wait_until(done, "a request of compiled code")
+    progress.wait_until(done, "a request of compiled code", why=_standing)
     objects.release()
     if found < 0:
         raise mpi.module().Exception(-found)
+
+
+def _standing() -> waits.Wait:
+    return waits.Wait("for a request of compiled code", waits.COLLECTIVE)
+
+
+def _describe(kind: str, ranks: int, place: int, tag: int) -> waits.Wait:
+    """Describe the message that compiled code waits for."""
+    rank = ctypes.c_int64.from_address(ranks + 8 * place).value
+    return waits.of_message(kind, (rank,), 0, tag)
+
+
+for _kind in (waits.SEND, waits.RECEIVE):
+    waits.describe_by(_kind, partial(_describe, _kind))
 
 
 def memory_of(buf: Buffer) -> np.ndarray[Any, Any]:

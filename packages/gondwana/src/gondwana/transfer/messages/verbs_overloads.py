@@ -36,7 +36,9 @@ from gondwana.compiler.types.buffers import (
     on_stack,
 )
 from gondwana.compiler.types.handle_types import advise
+from gondwana.compiler.waits_overloads import enter, leave
 from gondwana.runtime.tracing import part
+from gondwana.runtime.waits import COLLECTIVE, KINDS, RECEIVE, SEND
 from gondwana.sync.delivery_overloads import completer, has_other_nodes
 from gondwana.transfer.messages import verbs
 
@@ -47,6 +49,8 @@ _ISEND, _IRECV = "gw.isend(team, array, dest, tag)", "gw.irecv(team, array, sour
 advise("team", send=_SEND, Send=_SEND, recv=_RECV, Recv=_RECV)
 advise("team", Sendrecv="gw.sendrecv(team, sent, dest, received, source, tag)")
 advise("team", isend=_ISEND, Isend=_ISEND, irecv=_IRECV, Irecv=_IRECV)
+
+_REQUEST_KIND, _RECEIVE_KIND, _SEND_KIND = map(KINDS.index, (COLLECTIVE, RECEIVE, SEND))
 
 _mpi_send = checked_call("Send")
 _mpi_recv = checked_call("Recv")
@@ -96,10 +100,12 @@ def _send(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
     def with_mpi(team: Any, buf: Any, dest: Any, tag: int = 0) -> None:
         _check_partner(team, dest)
         begin, count = recording.begin(), _message_count(buf)
+        enter(_SEND_KIND, ranks_in_world(team), dest, tag)
         if has_other_nodes():
             _send_and_serve(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team))
         else:
             _mpi_send(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team))
+        leave()
         recording.sent(ranks_in_world(team), dest, count * item_size(buf))
         recording.end(begin, part.SEND, count * item_size(buf))
 
@@ -120,10 +126,12 @@ def _recv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
     def with_mpi(team: Any, buf: Any, source: Any, tag: int = 0) -> None:
         _check_partner(team, source)
         begin, count = recording.begin(), _message_count(buf)
+        enter(_RECEIVE_KIND, ranks_in_world(team), source, tag)
         if has_other_nodes():
             _receive_and_serve(address_of(buf), count, datatype_of(buf), source, tag, communicator(team))
         else:
             _mpi_recv(address_of(buf), count, datatype_of(buf), source, tag, communicator(team), _status())
+        leave()
         recording.end(begin, part.RECV, -1)
 
     return with_mpi
@@ -145,6 +153,7 @@ def _sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag
         _check_partner(team, dest)
         _check_partner(team, source)
         begin, sent, received = recording.begin(), _message_count(sendbuf), _message_count(recvbuf)
+        enter(_RECEIVE_KIND, ranks_in_world(team), source, tag)
         if has_other_nodes():
             arrival = on_stack(0)
             _mpi_irecv(address_of(recvbuf), received, datatype_of(recvbuf), source, tag, communicator(team), arrival)
@@ -155,6 +164,7 @@ def _sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag
                 address_of(sendbuf), sent, datatype_of(sendbuf), dest, tag,
                 address_of(recvbuf), received, datatype_of(recvbuf), source, tag, communicator(team), _status(),
             )  # fmt: skip
+        leave()
         recording.sent(ranks_in_world(team), dest, sent * item_size(sendbuf))
         recording.end(begin, part.SENDRECV, sent * item_size(sendbuf))
 
@@ -220,6 +230,7 @@ def _wait_all(requests: Any) -> Any:
 
     def wait(requests: Any) -> None:
         begin = recording.begin()
+        enter(_REQUEST_KIND, 0, 0, 0)
         for request in requests:
             if request != 0:
                 if has_other_nodes():
@@ -227,6 +238,7 @@ def _wait_all(requests: Any) -> Any:
                 else:
                     _mpi_wait(request, _status())
                 give_back(request)
+        leave()
         recording.end(begin, part.WAIT_ALL, -1)
 
     return wait
