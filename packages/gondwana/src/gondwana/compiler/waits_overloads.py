@@ -1,7 +1,7 @@
 """How compiled code says what it waits for, once a wait is long: see `runtime.waits`. Imports Numba.
 
 Loops that poll write it down each `LONG` polls, and that they have ended if they have written it. A call of MPI that
-blocks writes it before, since it cannot while it polls: four stores, where the call takes a hundred times as long.
+blocks writes it before, since it cannot while it polls: six stores, where the call takes a hundred times as long.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _area = mpi_constant(WAITS)
 
 
 @inlined
-def enter(kind: int, first: int, second: int, third: int) -> None:
+def enter(kind: int, first: int, second: int, third: int, nbytes: int) -> None:
     """Write down what this rank begins to wait for.
 
     Args:
@@ -28,11 +28,13 @@ def enter(kind: int, first: int, second: int, third: int) -> None:
         first: first word of what `waits.describe_by` has for this kind.
         second: second word.
         third: third word.
+        nbytes: bytes of the message that is waited for.
     """
     area = _area()
     store_release(area + COMPILED.first * _WORD, first)
     store_release(area + COMPILED.second * _WORD, second)
     store_release(area + COMPILED.third * _WORD, third)
+    store_release(area + COMPILED.nbytes * _WORD, nbytes)
     store_release(area + COMPILED.mark * _WORD, load_word(area + COMPILED.mark * _WORD) + 1)
     store_release(area + COMPILED.kind * _WORD, kind)
 
@@ -48,7 +50,7 @@ def note(polls: int, kind: int, first: int, second: int) -> None:
     """Write down what this rank waits for if it has polled for long. Arguments as for `enter`."""
     if polls % LONG == 0:
         if polls == LONG:
-            enter(kind, first, second, 0)
+            enter(kind, first, second, 0, 0)
         count = _area() + COMPILED.rounds * _WORD
         store_release(count, load_word(count) + 1)
 

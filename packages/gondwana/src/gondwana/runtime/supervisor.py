@@ -56,8 +56,14 @@ NOTICES = (
 """Beginnings of the first line of a notice; the launcher's words about a rank killed by a signal are not one."""
 
 REFUSAL = b"gondwana: error: "
-REPORTS = (b"[rank ", REFUSAL, b"gondwana: rank ", b"gondwana: where the ranks stand")
+PLACES = b"gondwana: where the ranks stand"
+"""Beginning of the report on where the ranks are."""
+
+REPORTS = (b"[rank ", REFUSAL, b"gondwana: rank ", PLACES)
 """Beginnings of the lines in which a rank says why the job ends."""
+
+ROLL_CALL_TIME, REST = 1.5, 0.1
+"""Seconds that the ranks have for it after Ctrl-C, and for its other lines after the first."""
 
 TIME_OVER = b"gondwana: where the ranks stand (the time limit of "
 """Beginning of the report after which MPICH's launcher may end with the status of another rank."""
@@ -109,7 +115,7 @@ class Errors:
         self._held = b""
         self._notices = b""
         self.status = 0  # of the first rank that has reported; 0: none has
-        self.time_is_over = False
+        self.time_is_over = self.places_reported = False
 
     def pass_on(self, data: bytes) -> bytes:
         """Return the data that can be printed now: all but what is, or may become, a notice. Local."""
@@ -150,6 +156,7 @@ class Errors:
     def _passed(self, piece: bytes) -> bytes:
         self._line = (self._line + piece)[: len(max(*REPORTS, TIME_OVER, key=len))]
         self.time_is_over = self.time_is_over or self._line.startswith(TIME_OVER)
+        self.places_reported = self.places_reported or self._line.startswith(PLACES)
         if not self.status and self._line.startswith(REPORTS):
             self.status = 2 if self._line.startswith(REFUSAL) else 1
         if piece.endswith(b"\n"):
@@ -230,6 +237,8 @@ class Supervisor:
             return
         self._asked, self._asked_at = number, now
         if not self.ask(number):
+            if number == signal.SIGINT:
+                self._call_roll()
             self._end()
             return
         self._deadline, self._latest = now + self._patience, now + max(LONGEST, self._patience)
@@ -238,6 +247,19 @@ class Supervisor:
             f"{signal.Signals(number).name}: the program has {self._patience:g} s to stop{self.grants}; "
             "a second signal ends it at once"
         )
+
+    def _call_roll(self) -> None:
+        """Have the ranks report where they are, if they can, until they have or a second signal comes. Blocks."""
+        ranks = [pid for pid in descendants(self._job) if _is_rank(pid)]
+        if not ranks or not all(_handles(pid, signal.SIGUSR1) for pid in ranks):
+            return  # they are starting, and the signal would end them
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(ranks[0], signal.SIGUSR1)
+        end = time.monotonic() + ROLL_CALL_TIME
+        while time.monotonic() < end:
+            if signal.sigtimedwait({signal.SIGINT, signal.SIGTERM}, REST) is not None or self._printed.places_reported:
+                break
+        time.sleep(REST)
 
     def ask(self, number: int) -> bool:
         """Send a signal to the ranks that handle SIGTERM, and return whether any do. Local."""

@@ -28,6 +28,7 @@ class Compiled(NamedTuple):
         first: first word of what is waited for.
         second: second word.
         third: third word.
+        nbytes: bytes of the message that is waited for.
     """
 
     kind: int
@@ -36,9 +37,10 @@ class Compiled(NamedTuple):
     first: int
     second: int
     third: int
+    nbytes: int
 
 
-COMPILED = Compiled(*range(6))
+COMPILED = Compiled(*range(7))
 """Places of the words, for machine code."""
 
 _words = (ctypes.c_int64 * len(COMPILED))()
@@ -181,7 +183,8 @@ def current() -> Wait | None:
     """Return what this rank waits for, None if it is not waiting or something else may end its wait. Local."""
     compiled = Compiled(*_words)
     if compiled.kind:
-        return _describe[KINDS[compiled.kind]](compiled.first, compiled.second, compiled.third)
+        found = _describe[KINDS[compiled.kind]](compiled.first, compiled.second, compiled.third)
+        return None if found is None else found._replace(nbytes=max(found.nbytes, compiled.nbytes))
     why = _latest.why
     if why is None or time.monotonic() > _latest.seen + _AWAKE:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gondwana.runtime import exits, progress
@@ -63,6 +64,13 @@ def _described(strand: Strand) -> str:
     place = rollcall.user_place(stack(strand) or [_NOWHERE])
     name = "the program" if strand.task is None else repr(strand.task)
     return f"{name} waits for {strand.waits!r} at {place[1]}:{place[2]}"
+
+
+def place(strand: Strand) -> str:
+    """Return which strand it is, and where it waits if it is not the one that polls for all. Local."""
+    places = [place for place in stack(strand) if rollcall.has_user_code([place])]
+    name = "in the program" if strand.task is None else f"in {strand.task!r}"
+    return f"{name} ({Path(places[-1][1]).name}:{places[-1][2]})" if places else name
 
 
 def _unfinished() -> str | None:

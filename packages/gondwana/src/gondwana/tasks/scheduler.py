@@ -352,16 +352,17 @@ class Home:
     def _why(self) -> waits.Wait | None:
         """Describe what the program and its tasks wait for, None if one of them does not wait for other ranks alone."""
         found: list[waits.Wait] = []
+        texts: list[str] = []
         for strand in self.waiting():
             wait = None if strand.why is None else strand.why()
             if wait is None and not getattr(strand.waits, "local", False):
                 return None
             found.append(wait or waits.Wait(f"for {strand.waits!r}", waits.TASKS))
+            texts.append(f"{reports.place(strand)} {found[-1].what}")
         if len(found) == 1:
             return found[0]
         ranks = tuple(sorted({rank for wait in found for rank in wait.ranks}))
-        what = ", and ".join(dict.fromkeys(wait.what for wait in found))
-        return waits.Wait(f"with its tasks {what}", waits.TASKS, ranks, max(wait.nbytes for wait in found))
+        return waits.Wait("; ".join(texts), waits.TASKS, ranks, max(wait.nbytes for wait in found))
 
     def _look(self) -> bool:
         return self._poll() or bool(self.ready)

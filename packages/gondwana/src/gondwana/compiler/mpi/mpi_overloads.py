@@ -31,19 +31,17 @@ from gondwana.compiler.memory_order import (
     futex_wait,
     futex_wake,
     load_word,
+    store_release,
 )
-from gondwana.compiler.mpi import (
-    objects,  # noqa: F401  (tells compiled code where requests are counted)
-    table,
-)
+from gondwana.compiler.mpi import objects, table
 from gondwana.compiler.mpi.table import LOANS, TURN
 from gondwana.compiler.types.handle_types import family_type, handle_word, is_handle
 from gondwana.compiler.types.points import INT
 
 _WORD = 8
-_OWNER, _RELEASE, _BLOCK = _WORD, 2 * _WORD, 3 * _WORD
+_OWNER, _RELEASE, _BLOCK = _WORD, 2 * _WORD, objects.LENT_AT + _WORD
 """Offsets in a block of the memory's owner and of the function that gives up a reference to it, or 0; and its bytes.
-MPI's request comes first."""
+MPI's request comes first, and the bytes of the memory last."""
 
 _FREE, _TAKEN, _AWAITED = range(3)
 """Values of the word by which threads take turns: nobody has the turn, one has it, and perhaps others sleep."""
@@ -243,8 +241,9 @@ def lend_arguments() -> int:
 
 
 @inlined
-def lend(request: int, array: Any) -> int:
-    """Keep the memory of an array until a request has been waited for; return the request."""
+def lend(request: int, array: Any, nbytes: int) -> int:
+    """Keep the memory of an array until a request for its bytes has been waited for; return the request."""
+    store_release(request + objects.LENT_AT, nbytes)
     owner = _hold(request, array, _COUNT())
     if owner != 0:
         fetch_add_word(owner, 1)

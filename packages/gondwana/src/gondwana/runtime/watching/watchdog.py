@@ -60,6 +60,9 @@ TIMED_OUT = 124
 OVERDUE = 2 * ANSWER_TIME + 2.0
 """Seconds after the time limit in which rank 0 must have ended the job; then the others do."""
 
+REPORT_TIME = 0.5
+"""Seconds that a rank which is about to raise an error gives rank 0 to report where the others are."""
+
 LOOK = 1.0
 """Seconds between two looks at whether all ranks stand still."""
 
@@ -97,8 +100,20 @@ def start(comm: exits.Communicator, limit: float | None) -> None:
     cores.share([member.cores for member in members if member.host == members[comm.rank].host])
     channels = tree.connect(comm, [member.host for member in members])
     dog = _Watchdog(comm.rank, comm.size, channels, _signal_pipe(), watch, limit)
+    _running.append(dog)
     threading.Thread(target=dog.run, name="gondwana-watchdog", daemon=True).start()
     arm(limit, first=comm.rank == 0)
+
+
+def call_roll(reason: str) -> None:
+    """Have rank 0 report where the ranks are, before this one raises an error. Local; blocks for a moment.
+
+    Args:
+        reason: cause of the report.
+    """
+    for dog in _running:
+        dog.ask(reason)
+        time.sleep(REPORT_TIME)
 
 
 def arm(limit: float | None, *, first: bool) -> None:
@@ -130,6 +145,7 @@ def _signal_pipe() -> socket.socket | None:
 
 
 _kept_open: list[socket.socket] = []
+_running: list[_Watchdog] = []
 
 
 def _noted(number: int, frame: FrameType | None) -> None:
@@ -168,10 +184,13 @@ class _Watchdog:
         self._deadline = self._over + late
         self._next_look = math.inf if rank else time.monotonic() + LOOK
         self._first: dict[int, Standing] = {}
+        self._asked: list[str] = []
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC)
         self._quiet_until = 0.0
         self._selector = selectors.DefaultSelector()
         if signals is not None:
             self._on_readable(signals, lambda: self._on_signal(signals))
+        self._on_readable(self._wake, self._on_asked)
         for handle in watch.handles:
             self._on_readable(handle, functools.partial(self._on_death, handle))
         for channel in channels.channels:
@@ -204,6 +223,16 @@ class _Watchdog:
         if now >= self._over:
             faulthandler.cancel_dump_traceback_later()
             self._over = math.inf
+
+    def ask(self, reason: str) -> None:
+        """Have rank 0 report where the ranks are. Local; any thread may call it."""
+        self._asked.append(reason)
+        os.eventfd_write(self._wake, 1)
+
+    def _on_asked(self) -> None:
+        os.eventfd_read(self._wake)
+        while self._asked:
+            self._report_once(self._asked.pop())
 
     def _look(self) -> None:
         """End the job if no rank can go on: each has finished, or waits for other ranks, and did so a look before."""

@@ -23,6 +23,7 @@ from gondwana.compiler.native import BYTES_AT, DATA_AT, Native, abi_is_known, pa
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress, waits
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
+from gondwana.runtime.watching import watchdog
 from gondwana.teams import MAX, MIN, PROD, SUM, Op, Team, mpi
 from gondwana.teams.ops import UFUNCS, fold, is_folded
 
@@ -365,6 +366,7 @@ class OnNode:
         n = int(words[self._rank].max()) >> NUMBER  # others may have entered the next one, in their other slots
         given = [int(word) & (1 << NUMBER) - 1 for word in words[:, n & 1]]
         other = next((rank for rank, word in enumerate(given) if word != what), self._rank)
+        watchdog.call_roll(f"the ranks of {self._name} call different collectives")
         return UsageError(
             f"the ranks of {self._name} call different collectives: rank {self._rank} {_name(what)}, rank {other} "
             f"{_name(given[other])}; all ranks call the same ones in the same order, with buffers of one size"

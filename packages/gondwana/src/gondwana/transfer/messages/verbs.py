@@ -146,20 +146,23 @@ def _wait_for(request: int) -> None:
         found = _finish.call(request)
         return found <= 0
 
-    progress.wait_until(done, "a request of compiled code", why=_standing)
+    progress.wait_until(done, "a request of compiled code", why=partial(_standing, _load(request + objects.LENT_AT)))
     objects.release()
     if found < 0:
         raise mpi.module().Exception(-found)
 
 
-def _standing() -> waits.Wait:
-    return waits.Wait("for a request of compiled code", waits.COLLECTIVE)
+def _standing(nbytes: int) -> waits.Wait:
+    return waits.Wait("for a request of compiled code", waits.COLLECTIVE, nbytes=nbytes)
+
+
+def _load(address: int) -> int:
+    return ctypes.c_int64.from_address(address).value
 
 
 def _describe(kind: str, ranks: int, place: int, tag: int) -> waits.Wait:
     """Describe the message that compiled code waits for."""
-    rank = ctypes.c_int64.from_address(ranks + 8 * place).value
-    return waits.of_message(kind, (rank,), 0, tag)
+    return waits.of_message(kind, (_load(ranks + 8 * place),), 0, tag)
 
 
 for _kind in (waits.SEND, waits.RECEIVE):

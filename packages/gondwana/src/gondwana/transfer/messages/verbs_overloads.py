@@ -16,6 +16,7 @@ from numba.extending import overload
 
 from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, called, inlined
+from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.mpi_overloads import (
     check_team,
     checked_call,
@@ -28,6 +29,7 @@ from gondwana.compiler.mpi.mpi_overloads import (
     new_request,
     ranks_in_world,
 )
+from gondwana.compiler.mpi.objects import LENT_AT
 from gondwana.compiler.types.buffers import (
     address_of,
     check_array,
@@ -100,7 +102,7 @@ def _send(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
     def with_mpi(team: Any, buf: Any, dest: Any, tag: int = 0) -> None:
         _check_partner(team, dest)
         begin, count = recording.begin(), _message_count(buf)
-        enter(_SEND_KIND, ranks_in_world(team), dest, tag)
+        enter(_SEND_KIND, ranks_in_world(team), dest, tag, count * item_size(buf))
         if has_other_nodes():
             _send_and_serve(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team))
         else:
@@ -126,7 +128,7 @@ def _recv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
     def with_mpi(team: Any, buf: Any, source: Any, tag: int = 0) -> None:
         _check_partner(team, source)
         begin, count = recording.begin(), _message_count(buf)
-        enter(_RECEIVE_KIND, ranks_in_world(team), source, tag)
+        enter(_RECEIVE_KIND, ranks_in_world(team), source, tag, count * item_size(buf))
         if has_other_nodes():
             _receive_and_serve(address_of(buf), count, datatype_of(buf), source, tag, communicator(team))
         else:
@@ -153,7 +155,13 @@ def _sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag
         _check_partner(team, dest)
         _check_partner(team, source)
         begin, sent, received = recording.begin(), _message_count(sendbuf), _message_count(recvbuf)
-        enter(_RECEIVE_KIND, ranks_in_world(team), source, tag)
+        enter(
+            _RECEIVE_KIND,
+            ranks_in_world(team),
+            source,
+            tag,
+            max(sent * item_size(sendbuf), received * item_size(recvbuf)),
+        )
         if has_other_nodes():
             arrival = on_stack(0)
             _mpi_irecv(address_of(recvbuf), received, datatype_of(recvbuf), source, tag, communicator(team), arrival)
@@ -187,7 +195,7 @@ def _isend(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
         count, request = _message_count(buf), new_request()
         _mpi_isend(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team), request)
         recording.sent(ranks_in_world(team), dest, count * item_size(buf))
-        return lend(request, buf)  # type: ignore[no-any-return]
+        return lend(request, buf, count * item_size(buf))  # type: ignore[no-any-return]
 
     return with_mpi
 
@@ -209,7 +217,7 @@ def _irecv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
         _check_partner(team, source)
         count, request = _message_count(buf), new_request()
         _mpi_irecv(address_of(buf), count, datatype_of(buf), source, tag, communicator(team), request)
-        return lend(request, buf)  # type: ignore[no-any-return]
+        return lend(request, buf, count * item_size(buf))  # type: ignore[no-any-return]
 
     return with_mpi
 
@@ -230,9 +238,9 @@ def _wait_all(requests: Any) -> Any:
 
     def wait(requests: Any) -> None:
         begin = recording.begin()
-        enter(_REQUEST_KIND, 0, 0, 0)
         for request in requests:
             if request != 0:
+                enter(_REQUEST_KIND, 0, 0, 0, load_word(request + LENT_AT))
                 if has_other_nodes():
                     _complete_any(request)
                 else:
