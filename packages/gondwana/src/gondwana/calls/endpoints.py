@@ -66,6 +66,17 @@ class Answer(Future[T]):
     def _what(self) -> str:
         return f"the result of {_name(self._function)} on rank {self._rank}"
 
+    def result_of(self, why: waits.Why, timeout: float | None) -> T:
+        """Return the result of a call that the library makes for something else. Blocks; errors as of `result`.
+
+        Args:
+            why: describes what it makes the call for.
+            timeout: seconds; None: no limit.
+        """
+        if not self._done and not _comes_soon(self):
+            progress.wait_until(self.done, self._what(), timeout, self, bell=True, why=why)
+        return self.result()
+
     def _why(self) -> waits.Wait:
         return waits.Wait(f"for {self._what()}", waits.FUTURE)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import atexit
 import threading
 import traceback
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gondwana.runtime import exits, progress
+from gondwana.runtime import exits, progress, waits
 from gondwana.runtime.watching import rollcall
 
 if TYPE_CHECKING:
@@ -66,11 +65,22 @@ def _described(strand: Strand) -> str:
     return f"{name} waits for {strand.waits!r} at {place[1]}:{place[2]}"
 
 
-def place(strand: Strand) -> str:
-    """Return which strand it is, and where it waits if it is not the one that polls for all. Local."""
-    places = [place for place in stack(strand) if rollcall.has_user_code([place])]
-    name = "in the program" if strand.task is None else f"in {strand.task!r}"
-    return f"{name} ({Path(places[-1][1]).name}:{places[-1][2]})" if places else name
+def standing(home: Home) -> waits.Wait | None:
+    """Describe what the program and its tasks wait for, None if one of them waits for something else. Local."""
+    found: list[waits.Wait] = []
+    texts: list[str] = []
+    for strand in home.waiting():
+        wait = None if strand.why is None else strand.why()
+        if wait is None and not getattr(strand.waits, "local", False):
+            return None
+        found.append(wait or waits.Wait(f"for {strand.waits!r}", waits.TASKS))
+        places = [place for place in stack(strand) if rollcall.has_user_code([place])]
+        name = "in the program" if strand.task is None else f"in {strand.task!r}"
+        texts.append(f"{name}{f' ({places[-1][1]}:{places[-1][2]})' if places else ''} {found[-1].what}")
+    if len(found) == 1:
+        return found[0]
+    ranks = tuple(sorted({rank for wait in found for rank in wait.ranks}))
+    return waits.Wait("; ".join(texts), waits.TASKS, ranks, max(wait.nbytes for wait in found))
 
 
 def _unfinished() -> str | None:

@@ -336,7 +336,7 @@ class Home:
         """Make progress until some strand is ready; once a wait, refuse to wait for something impossible."""
         failed, ready = 0, self.ready
         bell = len(_homes) == 1 and all(strand.bell for strand in self._polled)
-        idleness = idle.Idle(bell, self._timers[0][0] if self._timers else None, self._why)
+        idleness = idle.Idle(bell, self._timers[0][0] if self._timers else None, lambda: reports.standing(self))
         while not ready:
             if self._poll():
                 failed = 0
@@ -348,21 +348,6 @@ class Home:
             if not ready:
                 idleness.pause(self._look)
         idleness.reset()
-
-    def _why(self) -> waits.Wait | None:
-        """Describe what the program and its tasks wait for, None if one of them does not wait for other ranks alone."""
-        found: list[waits.Wait] = []
-        texts: list[str] = []
-        for strand in self.waiting():
-            wait = None if strand.why is None else strand.why()
-            if wait is None and not getattr(strand.waits, "local", False):
-                return None
-            found.append(wait or waits.Wait(f"for {strand.waits!r}", waits.TASKS))
-            texts.append(f"{reports.place(strand)} {found[-1].what}")
-        if len(found) == 1:
-            return found[0]
-        ranks = tuple(sorted({rank for wait in found for rank in wait.ranks}))
-        return waits.Wait("; ".join(texts), waits.TASKS, ranks, max(wait.nbytes for wait in found))
 
     def _look(self) -> bool:
         return self._poll() or bool(self.ready)
@@ -497,16 +482,8 @@ def has_tasks() -> bool:
 class _Everywhere:
     """The scheduler as progress sees it, for any calling thread."""
 
-    def wait_until(
-        self,
-        ready: Callable[[], bool],
-        what: str,
-        timeout: float | None,
-        source: progress.Source | None,
-        bell: bool,
-        why: waits.Why | None,
-    ) -> None:
-        home().wait_until(ready, what, timeout, source, bell, why)
+    def wait_until(self, *given: Any) -> None:
+        home().wait_until(*given)
 
     def alive(self) -> bool:
         return any(found.has_tasks() for found in homes())

@@ -39,9 +39,9 @@ from gondwana.compiler.types.handle_types import family_type, handle_word, is_ha
 from gondwana.compiler.types.points import INT
 
 _WORD = 8
-_OWNER, _RELEASE, _BLOCK = _WORD, 2 * _WORD, objects.LENT_AT + _WORD
+_OWNER, _RELEASE, _BLOCK = _WORD, 2 * _WORD, objects.MESSAGE_AT + 5 * _WORD
 """Offsets in a block of the memory's owner and of the function that gives up a reference to it, or 0; and its bytes.
-MPI's request comes first, and the bytes of the memory last."""
+MPI's request comes first, and what it is for last."""
 
 _FREE, _TAKEN, _AWAITED = range(3)
 """Values of the word by which threads take turns: nobody has the turn, one has it, and perhaps others sleep."""
@@ -241,9 +241,17 @@ def lend_arguments() -> int:
 
 
 @inlined
-def lend(request: int, array: Any, nbytes: int) -> int:
-    """Keep the memory of an array until a request for its bytes has been waited for; return the request."""
-    store_release(request + objects.LENT_AT, nbytes)
+def describe(request: int, *words: int) -> None:
+    """Write down what a request is for: see `objects.MESSAGE_AT`."""
+    place = request + objects.MESSAGE_AT
+    for word in words:
+        store_release(place, word)
+        place += _WORD
+
+
+@inlined
+def lend(request: int, array: Any) -> int:
+    """Keep the memory of an array until a request has been waited for; return the request."""
     owner = _hold(request, array, _COUNT())
     if owner != 0:
         fetch_add_word(owner, 1)

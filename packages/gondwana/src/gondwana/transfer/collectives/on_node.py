@@ -400,7 +400,7 @@ def _describe(area: int, *_: int) -> waits.Wait:
     for one in list(_known):
         if one.address == area:
             return one.standing(compiled=True)
-    return waits.Wait("in a collective, or for a request of compiled code", waits.COLLECTIVE)
+    return waits.Wait("in a collective of compiled code", waits.COLLECTIVE)
 
 
 waits.describe_by(waits.COLLECTIVE, _describe)

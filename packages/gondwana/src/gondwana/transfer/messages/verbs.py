@@ -140,20 +140,21 @@ def wait_all(requests: Iterable[Request | int]) -> None:
 
 def _wait_for(request: int) -> None:
     found: int = 0
+    words = [_load(request + objects.MESSAGE_AT + 8 * word) for word in range(5)]
 
     def done() -> bool:
         nonlocal found
         found = _finish.call(request)
         return found <= 0
 
-    progress.wait_until(done, "a request of compiled code", why=partial(_standing, _load(request + objects.LENT_AT)))
+    progress.wait_until(done, "a request of compiled code", why=partial(_standing, *words))
     objects.release()
     if found < 0:
         raise mpi.module().Exception(-found)
 
 
-def _standing(nbytes: int) -> waits.Wait:
-    return waits.Wait("for a request of compiled code", waits.COLLECTIVE, nbytes=nbytes)
+def _standing(kind: int, ranks: int, place: int, tag: int, nbytes: int) -> waits.Wait:
+    return _describe(waits.KINDS[kind], ranks, place, tag)._replace(nbytes=nbytes)
 
 
 def _load(address: int) -> int:

@@ -22,6 +22,7 @@ from gondwana.compiler.mpi.mpi_overloads import (
     checked_call,
     communicator,
     datatype_of,
+    describe,
     give_back,
     has_mpi,
     lend,
@@ -29,7 +30,7 @@ from gondwana.compiler.mpi.mpi_overloads import (
     new_request,
     ranks_in_world,
 )
-from gondwana.compiler.mpi.objects import LENT_AT
+from gondwana.compiler.mpi.objects import MESSAGE_AT
 from gondwana.compiler.types.buffers import (
     address_of,
     check_array,
@@ -40,7 +41,7 @@ from gondwana.compiler.types.buffers import (
 from gondwana.compiler.types.handle_types import advise
 from gondwana.compiler.waits_overloads import enter, leave
 from gondwana.runtime.tracing import part
-from gondwana.runtime.waits import COLLECTIVE, KINDS, RECEIVE, SEND
+from gondwana.runtime.waits import KINDS, RECEIVE, SEND
 from gondwana.sync.delivery_overloads import completer, has_other_nodes
 from gondwana.transfer.messages import verbs
 
@@ -52,7 +53,7 @@ advise("team", send=_SEND, Send=_SEND, recv=_RECV, Recv=_RECV)
 advise("team", Sendrecv="gw.sendrecv(team, sent, dest, received, source, tag)")
 advise("team", isend=_ISEND, Isend=_ISEND, irecv=_IRECV, Irecv=_IRECV)
 
-_REQUEST_KIND, _RECEIVE_KIND, _SEND_KIND = map(KINDS.index, (COLLECTIVE, RECEIVE, SEND))
+_RECEIVE_KIND, _SEND_KIND = map(KINDS.index, (RECEIVE, SEND))
 
 _mpi_send = checked_call("Send")
 _mpi_recv = checked_call("Recv")
@@ -195,7 +196,8 @@ def _isend(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
         count, request = _message_count(buf), new_request()
         _mpi_isend(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team), request)
         recording.sent(ranks_in_world(team), dest, count * item_size(buf))
-        return lend(request, buf, count * item_size(buf))  # type: ignore[no-any-return]
+        describe(request, _SEND_KIND, ranks_in_world(team), dest, tag, count * item_size(buf))
+        return lend(request, buf)  # type: ignore[no-any-return]
 
     return with_mpi
 
@@ -217,7 +219,8 @@ def _irecv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
         _check_partner(team, source)
         count, request = _message_count(buf), new_request()
         _mpi_irecv(address_of(buf), count, datatype_of(buf), source, tag, communicator(team), request)
-        return lend(request, buf, count * item_size(buf))  # type: ignore[no-any-return]
+        describe(request, _RECEIVE_KIND, ranks_in_world(team), source, tag, count * item_size(buf))
+        return lend(request, buf)  # type: ignore[no-any-return]
 
     return with_mpi
 
@@ -226,6 +229,13 @@ def _refuse_irecv(team: Any, buf: Any, source: Any, tag: int = 0) -> int:
     if team.size == 1:  # always; but compiled code needs a request to return
         raise RuntimeError("irecv: this program has one rank, so there is nobody to receive from in compiled code")
     return 0
+
+
+@inlined
+def _message(request: int) -> tuple[int, int, int, int, int]:
+    """Return what a request is for."""
+    at = request + MESSAGE_AT
+    return load_word(at), load_word(at + 8), load_word(at + 16), load_word(at + 24), load_word(at + 32)
 
 
 @overload(verbs.wait_all, jit_options=INLINED)
@@ -240,7 +250,8 @@ def _wait_all(requests: Any) -> Any:
         begin = recording.begin()
         for request in requests:
             if request != 0:
-                enter(_REQUEST_KIND, 0, 0, 0, load_word(request + LENT_AT))
+                kind, ranks, rank, tag, nbytes = _message(request)
+                enter(kind, ranks, rank, tag, nbytes)
                 if has_other_nodes():
                     _complete_any(request)
                 else:
