@@ -75,10 +75,12 @@ def roll_call(reason: str, stands: Mapping[int, Stand], advice: str = "") -> str
     for (place, _), ranks in groups.items():
         if place == FINISHED:
             continue
-        lines.append(f"  rank {ranks[0]}, {_name(place)}:")
         part = program_part(stands[ranks[0]].stack)
         if stands[ranks[0]].wait is not None and place in part:
             part = part[: len(part) - part[::-1].index(place)]  # what it waits for is said above
+            if len(part) == 1:
+                continue
+        lines.append(f"  rank {ranks[0]}, {_name(place)}:")
         lines += [f"    {function} ({file}:{line})" for function, file, line in part]
     return "\n".join(lines) + "\n"
 
