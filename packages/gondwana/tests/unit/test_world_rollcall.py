@@ -68,7 +68,7 @@ def meeting(rank: int, name: str = "a barrier") -> Wait:
         ({0: received(1), 1: received(2), 2: received(1)}, "deadlock: ranks 1, 2 wait for each other"),
         ({0: meeting(0), 1: meeting(1), 2: received(0)}, "deadlock: ranks 0, 2 wait for each other"),
         ({0: meeting(0), 1: meeting(1), 2: meeting(2)}, None),
-        ({0: meeting(0), 1: meeting(1), 2: meeting(2, "Bcast")}, "deadlock: ranks 0, 1 wait for each other"),
+        ({0: meeting(0), 1: meeting(1), 2: meeting(2, "Bcast")}, "deadlock: ranks 0, 2 wait for each other"),
         ({0: END, 1: received(0)}, "rank 1 waits for rank 0, which has finished"),
         ({0: END, 1: END, 2: received(None), 3: received(2)}, "ranks 2, 3 wait for ranks 0, 1, which have finished"),
         ({0: END, 1: received(2), 2: received(1)}, "deadlock: ranks 1, 2 wait for each other"),
