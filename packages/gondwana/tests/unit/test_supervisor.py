@@ -15,7 +15,7 @@ from subprocess import Popen
 import pytest
 from hypothesis import given, strategies as st
 
-from gondwana.runtime import supervisor
+from gondwana.runtime import notices, supervisor
 from support import jobs
 
 # It starts a rank and ends like it; at SIGTERM it kills the rank, as launchers of MPI do.
@@ -204,13 +204,13 @@ def test_notices_below_a_report_are_left_out_and_nothing_else(
 ) -> None:
     text = b"".join(pieces)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=12)))
-    errors = supervisor.Errors()
+    errors = notices.Errors()
     found = b"".join(errors.pass_on(text[a:b]) for a, b in pairwise([0, *cuts, len(text)]))
     assert found + errors.end() == b"".join(printed)
 
 
 def test_what_cannot_be_a_notice_is_printed_at_once() -> None:
-    errors = supervisor.Errors()
+    errors = notices.Errors()
     for piece in (b"50 %\r", b"prompt> ", b"\n", b"- ", b"item\n", b"\n"):
         assert errors.pass_on(piece) == piece
     assert errors.pass_on(RULE) == b""

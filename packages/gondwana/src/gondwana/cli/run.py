@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from gondwana.cli import launch, programs
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
-from gondwana.runtime import later, tracing
+from gondwana.runtime import later, supervisor, tracing
+from gondwana.runtime.launcher import BEGAN
 from gondwana.runtime.placement.binding import Bind
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _VALUES: dict[str, tuple[str, Callable[[str], object]]] = {
     "--bind": ("bind", Bind),
     "--device": ("device", Device),
     "--time-limit": ("time_limit", float),
+    "--restarts": ("restarts", whole(1)),
     "--trace": ("trace", Path),
 }
 """Options with a value: the arguments of `start`, and the functions that convert their words."""
@@ -82,6 +84,7 @@ def start(
     device: Device | None = None,
     module: bool = False,
     time_limit: float | None = None,
+    restarts: int | None = None,
     oversubscribe: bool = False,
     timing: bool = False,
     trace: Path | None = None,
@@ -103,6 +106,8 @@ def start(
         raise UsageError(f"--time-limit {time_limit:g}: legal is a positive number of seconds")
     program, variables = launch.as_rank(target, arguments, module=module)
     variables |= {"GONDWANA_TIMING": f"{time.time():.3f}"} if timing else {}
+    if restarts is not None:
+        variables |= {supervisor.RESTARTS: str(restarts), supervisor.RESTARTED: "0", BEGAN: str(time.time_ns())}
     if trace is not None:
         variables[tracing.VARIABLE] = trace_file(trace)
     command = launch.command(
@@ -114,6 +119,7 @@ def start(
         time_limit=time_limit,
         variables=variables,
         oversubscribe=oversubscribe,
+        supervised=restarts is not None,
     )
     if dry_run:
         print(command)

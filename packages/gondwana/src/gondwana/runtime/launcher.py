@@ -190,6 +190,21 @@ def _listening() -> frozenset[int]:
     return frozenset(int(words[1].rpartition(":")[2], 16) for words in sockets if words[3] == _LISTENS)
 
 
+BEGAN = "GONDWANA_BEGAN"
+"""Variable with the time [ns since 1970] of the first start of a job that is started again."""
+
+
+def restarted() -> int:
+    """Return how often this job was started again: by `gondwana run --restarts`, or by Slurm's requeue. Local.
+
+    Example:
+        >>> import gondwana as gw
+        >>> gw.restarted()
+        0
+    """
+    return sum(int(os.environ.get(name) or 0) for name in ("GONDWANA_RESTARTED", "SLURM_RESTART_COUNT"))
+
+
 def name_of(process: int) -> str:
     """Return the name of a process, "" if it does not exist. Local."""
     return text_of(f"/proc/{process}/comm")
