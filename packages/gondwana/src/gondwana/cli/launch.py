@@ -22,7 +22,7 @@ from gondwana.cli import slurm, slurm_step
 from gondwana.cli.library import Library as Library, mpi_library as mpi_library
 from gondwana.errors import LaunchError, UsageError
 from gondwana.inputs import read_text, whole_number
-from gondwana.runtime import beginning, cores as world_cores, launcher, rank_words, supervisor, terminal
+from gondwana.runtime import beginning, cores as world_cores, launcher, rank_words, restarts, supervisor, terminal
 from gondwana.runtime.placement import binding, report, topology
 from gondwana.runtime.placement.binding import Bind
 
@@ -46,7 +46,7 @@ MEMORY_OF_A_RANK = 16 << 20
 DESCRIPTORS, DESCRIPTORS_OF_A_RANK = 22, 5
 """Open files of MPI's launcher, without its ranks and for each of them."""
 
-HOST_LISTS = supervisor.HOST_LISTS
+HOST_LISTS = restarts.HOST_LISTS
 HYDRA_LISTS = HOST_LISTS[1:3]  # the first for Intel MPI alone
 """Variables that name the file in which a launcher finds its hosts, one a line: Open MPI's, Hydra, PBS and LSF."""
 

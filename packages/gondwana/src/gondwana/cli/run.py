@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from gondwana.cli import launch, programs
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
-from gondwana.runtime import later, supervisor, tracing
+from gondwana.runtime import later, tracing
 from gondwana.runtime.launcher import BEGAN
 from gondwana.runtime.placement.binding import Bind
+from gondwana.runtime.restarts import RESTARTED, RESTARTS
 
 if TYPE_CHECKING:
     from gondwana.cli.run_options import run as run
@@ -107,7 +108,9 @@ def start(
     program, variables = launch.as_rank(target, arguments, module=module)
     variables |= {"GONDWANA_TIMING": f"{time.time():.3f}"} if timing else {}
     if restarts is not None:
-        variables |= {supervisor.RESTARTS: str(restarts), supervisor.RESTARTED: "0", BEGAN: str(time.time_ns())}
+        variables |= {RESTARTS: str(restarts), RESTARTED: "0", BEGAN: str(time.time_ns())}
+    if trace is not None and restarts is not None:
+        raise UsageError("--trace with --restarts: a trace has one start of a job; give one of the two options")
     if trace is not None:
         variables[tracing.VARIABLE] = trace_file(trace)
     command = launch.command(

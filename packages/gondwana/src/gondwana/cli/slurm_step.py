@@ -85,4 +85,4 @@ def _output(*words: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(supervisor.supervise(lambda command: Step(command, int(sys.argv[1])), sys.argv[2:]))
+    sys.exit(supervisor.supervise(Step))

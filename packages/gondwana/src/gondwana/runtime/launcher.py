@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from gondwana.inputs import whole_number
 from gondwana.runtime.files import process_table, text_of
+from gondwana.runtime.restarts import RESTARTED
 
 NOTE = "GONDWANA_RANK_PROCESS"
 """Name of the variable with the process number of a rank and the identity of its job, for the rank's children."""
@@ -202,7 +203,7 @@ def restarted() -> int:
         >>> gw.restarted()
         0
     """
-    return sum(int(os.environ.get(name) or 0) for name in ("GONDWANA_RESTARTED", "SLURM_RESTART_COUNT"))
+    return sum(int(os.environ.get(name) or 0) for name in (RESTARTED, "SLURM_RESTART_COUNT"))
 
 
 def name_of(process: int) -> str:

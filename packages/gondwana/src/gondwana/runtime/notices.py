@@ -99,14 +99,9 @@ class Errors:
         if not self.status and self._line.startswith(REPORTS):
             self.status = 2 if self._line.startswith(REFUSAL) else 1
         if piece.endswith(b"\n"):
-            if (
-                self._line.startswith(LOSSES)
-                and (GONE in self._line or self._line.startswith(LOSSES[2]))
-                and not self.lost
-            ):
-                self.lost = (
-                    self._line.decode(errors="replace").removeprefix("gondwana: ").partition(":")[0].rstrip(".\n")
-                )
+            if self._line.startswith(LOSSES) and (GONE in self._line or self._line.startswith(LOST_HOST)):
+                said = self._line.decode(errors="replace").removeprefix("gondwana: ")
+                self.lost = self.lost or said.partition(":")[0].rstrip(".\n")
             self._line = b""
         return piece
 

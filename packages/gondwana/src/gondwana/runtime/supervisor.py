@@ -27,16 +27,17 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 TYPE_CHECKING = False  # as in `typing`, which takes as long to import as all the rest
 
 if TYPE_CHECKING or __package__:
-    from gondwana.runtime import notices
+    from gondwana.runtime import notices, restarts
 else:
     # At the end, so that none of its files hides a module of Python's.
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     import notices
+    import restarts
 
 PATIENCE = 60.0
 """Seconds that ranks have to stop after they were last seen writing."""
@@ -74,23 +75,8 @@ Ranks that are killed leave one file each there, so a job has its own folder, wh
 SHARED_MEMORY = "/dev/shm/."
 """The value that asks for such a folder in Open MPI's default place; `/.` at its end asks for one in another place."""
 
-HOST_LISTS = (
-    "PRTE_MCA_prte_default_hostfile",
-    "I_MPI_HYDRA_HOST_FILE",
-    "HYDRA_HOST_FILE",
-    "PBS_NODEFILE",
-    "LSB_DJOB_HOSTFILE",
-)
-"""Variables that name the file in which a launcher finds its hosts, one a line: see `cli.launch`."""
-
-HOST_ANSWER = 20.0
-"""Seconds in which a host must start a process, or it is left out at a restart."""
-
 LETHAL = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 """Signals by which ranks are lost."""
-
-RESTARTS, RESTARTED = "GONDWANA_RESTARTS", "GONDWANA_RESTARTED"
-"""Variables with the number of restarts that are wished, and of those that there have been."""
 
 STDIN, TIMED_OUT, _TRACE, _PARTS = "GONDWANA_STDIN", 124, "GONDWANA_TRACE", ".parts"
 """As in `gondwana.runtime`: `beginning`, `watching.watchdog` and `tracing`, which this process does not import."""
@@ -252,19 +238,18 @@ class Supervisor:
 
     def _loss(self, status: int) -> str:
         """Return what the job has lost, "" if it has ended by itself or was ended on purpose."""
-        if status == 0 or self._asked or self._timed_out or self._printed.time_is_over:
+        lost = self._printed.lost
+        # Open MPI's launcher ends with 0 when another host is gone.
+        if (status == 0 and not lost) or self._asked or self._timed_out or self._printed.time_is_over:
             return ""
         if status < 0:
             return f"MPI's launcher was ended by {signal.Signals(-status).name}"
         by_signal = status - 128 in LETHAL and not self._printed.status
-        return self._printed.lost or (f"a rank was ended by {signal.Signals(status - 128).name}" if by_signal else "")
+        return lost or (f"a rank was ended by {signal.Signals(status - 128).name}" if by_signal else "")
 
     def without(self, command: Sequence[str]) -> list[str]:
         """Return the command that starts the job again, on the hosts that are left. Local; blocks."""
-        for name in HOST_LISTS:
-            if os.path.isfile(os.environ.get(name, "")):
-                return _on_hosts_left(list(command), name)
-        return list(command)
+        return restarts.on_hosts_left(command, SESSIONS, _report)
 
     def _status(self, status: int) -> int:
         """Return the status of the job: the launcher's, or that of a signal if one has stopped the job."""
@@ -275,81 +260,15 @@ class Supervisor:
         if status < 0:
             _report(f"MPI's launcher was ended by {signal.Signals(-status).name}, and its ranks with it")
             return self._printed.status or 128 - status  # Open MPI's may crash where it ends ranks that connect
-        return status
+        return status or (1 if self.lost else 0)
 
 
-def supervise(kind: Callable[[Sequence[str]], Supervisor], command: Sequence[str]) -> int:
-    """Run a job, again as often as is wished if a rank, a host or its launcher is lost; return the status. Blocks.
-
-    Args:
-        kind: starts the launcher.
-        command: the launcher with its arguments.
-    """
-    most, environment = int(os.environ.get(RESTARTS, "0")), dict(os.environ)
-    losses: list[str] = []
-    while True:
-        job = kind(command)
-        status = job.run()
-        merge_trace(dict(os.environ))
-        if job.lost:
-            losses.append(job.lost)
-        if not job.lost or len(losses) > most:
-            break
-        os.environ.clear()  # of what was made for this start
-        os.environ.update(environment | {RESTARTED: str(len(losses))})
-        command = job.without(command)
-        _report(f"restart {len(losses)} of {most}: {job.lost}")
-        environment = dict(os.environ)
-    for name in _host_files:
-        os.unlink(name)
-    if most and job.lost:
-        ranks = {loss.partition(" (")[0] for loss in losses}
-        same = f" {ranks.pop()} was lost at each of {len(losses)} starts;" if len(ranks) == 1 else ""
-        _report(f"giving up after {most} restart{'s' * (most > 1)}:{same} the last loss: {job.lost}")
+def supervise(kind: type[Supervisor]) -> int:
+    """Run the job that the arguments of this process name, and return its status. Local; blocks."""
+    number = int(sys.argv[1])
+    status = restarts.supervise(lambda command: kind(command, number), sys.argv[2:], _report)
+    merge_trace(dict(os.environ))
     return status
-
-
-_host_files: list[str] = []
-"""Lists of hosts that were made for restarts."""
-
-
-def _on_hosts_left(command: list[str], name: str) -> list[str]:
-    """Enter the hosts that answer into a list of a variable, and return the command for them."""
-    import subprocess
-    import tempfile
-
-    with open(os.environ[name], encoding="utf-8") as file:
-        lines = [line for line in file if line.partition("#")[0].split()]
-    hosts = list(dict.fromkeys(line.split()[0].partition(":")[0] for line in lines))
-    option = "-hosts" if os.path.basename(command[0]).startswith("mpiexec.hydra") else "--host"
-    trials = [
-        subprocess.Popen(
-            [command[0], "-n", "1", option, host, "true"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        for host in hosts
-    ]
-    end, left = time.monotonic() + HOST_ANSWER, set()
-    for host, trial in zip(hosts, trials, strict=True):
-        try:
-            if trial.wait(max(0.0, end - time.monotonic())) == 0:
-                left.add(host)
-        except subprocess.TimeoutExpired:
-            trial.kill()
-    if not left or len(left) == len(hosts):
-        return command
-    _report(f"hosts that do not answer: {', '.join(host for host in hosts if host not in left)}")
-    with tempfile.NamedTemporaryFile("w", prefix="gondwana-hosts-", delete=False, encoding="utf-8") as kept:
-        kept.writelines(line for line in lines if line.split()[0].partition(":")[0] in left)
-    _host_files.append(kept.name)
-    command = [kept.name if word == os.environ[name] else word for word in command]
-    os.environ[name] = kept.name
-    each = next((word.split(":")[1] for word in command if word.startswith("ppr:")), None)  # ranks of a node
-    if each is not None:
-        command[command.index("-n") + 1] = str(int(each) * len(left))
-    return command
 
 
 def merge_trace(environment: dict[str, str]) -> None:
@@ -534,4 +453,4 @@ def _report(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(supervise(lambda command: Supervisor(command, int(sys.argv[1])), sys.argv[2:]))
+    sys.exit(supervise(Supervisor))
