@@ -50,7 +50,7 @@ def gray_scott(folder: Path) -> list[str]:
 def davs(folder: Path) -> list[str]:
     field = dataclasses.replace(PRESETS["charge5"].field, points=400, clusters=8)
     x, truth = generate(field, 1)
-    text = outputs.raw(points.Points(x, truth, np.arange(len(x)), np.full(len(x), 2)), 2)
+    text = outputs.raw(points.Points(x, truth, np.arange(len(x)), np.full(len(x), 5)), 5)
     (folder / "points.txt").write_text(text)
     files = ["--set", 'CheckpointFile="c.bp"', "--set", "CheckpointSteps=20", "--set", 'ClusterFile="result.txt"']
     return ["davs", "--points", "points.txt", *files]

@@ -36,6 +36,9 @@ LOST_HOST = b"PRTE has lost communication"
 LOSSES, GONE = (b"gondwana: rank ", b"gondwana: host ", LOST_HOST), b"ending the job"
 """Beginnings of the lines in which a rank says that another one, or a host, is gone, and their end; the launcher's."""
 
+SRUN, DEATHS = b"srun: error: ", (b": Killed", b": Segmentation fault", b": Bus error", b": Aborted")
+"""Beginning and ends of the lines in which Slurm's launcher says that a signal has ended ranks."""
+
 LONGEST_WORDS = 512
 """Bytes of a line that are looked at."""
 
@@ -102,6 +105,10 @@ class Errors:
             if self._line.startswith(LOSSES) and (GONE in self._line or self._line.startswith(LOST_HOST)):
                 said = self._line.decode(errors="replace").removeprefix("gondwana: ")
                 self.lost = self.lost or said.partition(":")[0].rstrip(".\n")
+            elif self._line.startswith(SRUN) and b": task" in self._line and not self.status:
+                said = self._line.removeprefix(SRUN).strip().removesuffix(b" (core dumped)")
+                if said.endswith(DEATHS):
+                    self.lost = self.lost or said.decode(errors="replace")
             self._line = b""
         return piece
 
