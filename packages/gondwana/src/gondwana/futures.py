@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar, cast
 
-from gondwana.runtime import idle, interruptions, progress, waits
+from gondwana.runtime import idle, interruptions, progress
+from gondwana.runtime.watching import waits
 
 T = TypeVar("T")
 U = TypeVar("U")

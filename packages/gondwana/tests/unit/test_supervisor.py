@@ -15,7 +15,8 @@ from subprocess import Popen
 import pytest
 from hypothesis import given, strategies as st
 
-from gondwana.runtime import launcher, notices, supervisor
+from gondwana.runtime import launcher, supervisor
+from gondwana.runtime.watching import notices
 from support import jobs
 
 # It starts a rank and ends like it; at SIGTERM it kills the rank, as launchers of MPI do.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 import gondwana as gw
-from gondwana.runtime import launcher, waits
-from gondwana.runtime.waits import Wait
+from gondwana.runtime import launcher
+from gondwana.runtime.watching import waits
 from gondwana.runtime.watching.deadlock import explain
 from gondwana.runtime.watching.rollcall import Stand, name_ranks, roll_call
+from gondwana.runtime.watching.waits import Wait
 
 START = [("<module>", "/home/u/prog.py", 3)]
 WAIT = Stand([*START, ("exchange", "/home/u/halo.py", 41)])

@@ -14,8 +14,9 @@ from gondwana.calls.inbox import Found
 from gondwana.calls.mailbox import Mailbox, Message
 from gondwana.errors import UsageError
 from gondwana.futures import Future
-from gondwana.runtime import exits, interruptions, progress, tracing, waits
+from gondwana.runtime import exits, interruptions, progress, tracing
 from gondwana.runtime.tracing import Route, counted, traced
+from gondwana.runtime.watching import waits
 from gondwana.sync import rings
 from gondwana.teams import RemoteError, Team, world
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from gondwana.calls import endpoints, mailbox
 from gondwana.futures import Future
-from gondwana.runtime import cores, interruptions, progress, waits
+from gondwana.runtime import cores, interruptions, progress
+from gondwana.runtime.watching import waits
 from gondwana.teams import Team, world
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1e-5, 1e-3

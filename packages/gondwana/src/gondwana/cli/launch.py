@@ -22,9 +22,10 @@ from gondwana.cli import slurm, slurm_step
 from gondwana.cli.library import Library as Library, mpi_library as mpi_library
 from gondwana.errors import LaunchError, UsageError
 from gondwana.inputs import read_text, whole_number
-from gondwana.runtime import beginning, cores as world_cores, launcher, rank_words, restarts, supervisor, terminal
+from gondwana.runtime import beginning, cores as world_cores, launcher, rank_words, supervisor, terminal
 from gondwana.runtime.placement import binding, report, topology
 from gondwana.runtime.placement.binding import Bind
+from gondwana.runtime.watching import restarts
 
 FAMILIES = {
     # mpi4py's name of the MPI: the names of its launchers, and texts in the output of their --version

@@ -16,7 +16,7 @@ from gondwana.errors import UsageError
 from gondwana.runtime import later, tracing
 from gondwana.runtime.launcher import BEGAN
 from gondwana.runtime.placement.binding import Bind
-from gondwana.runtime.restarts import RESTARTED, RESTARTS
+from gondwana.runtime.watching.restarts import RESTARTED, RESTARTS
 
 if TYPE_CHECKING:
     from gondwana.cli.run_options import run as run

@@ -1,4 +1,4 @@
-"""How compiled code says what it waits for, once a wait is long: see `runtime.waits`. Imports Numba.
+"""How compiled code says what it waits for, once a wait is long: see `runtime.watching.waits`. Imports Numba.
 
 Loops that poll write it down each `LONG` polls, and that they have ended if they have written it. A call of MPI that
 blocks writes it before, since it cannot while it polls: six stores, where the call takes a hundred times as long.
@@ -10,7 +10,7 @@ from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word, store_release
 from gondwana.compiler.mpi.mpi_overloads import mpi_constant
 from gondwana.compiler.mpi.table import WAITS
-from gondwana.runtime.waits import COMPILED
+from gondwana.runtime.watching.waits import COMPILED
 
 LONG = 1024
 """Polls after which a wait is written down, and between one time and the next: some ten microseconds at least."""

@@ -25,7 +25,8 @@ from typing import Any, NoReturn, TypeAlias
 
 from gondwana.errors import GondwanaError, LaunchError, UsageError
 from gondwana.inputs import message_of
-from gondwana.runtime import idle, interruptions, launcher, progress, tracing, waits
+from gondwana.runtime import idle, interruptions, launcher, progress, tracing
+from gondwana.runtime.watching import waits
 
 Communicator: TypeAlias = Any
 """The communicator of all ranks of a job, with the methods of mpi4py's communicators."""

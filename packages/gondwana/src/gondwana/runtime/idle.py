@@ -15,7 +15,8 @@ import os
 import time
 from collections.abc import Callable
 
-from gondwana.runtime import cores, waits
+from gondwana.runtime import cores
+from gondwana.runtime.watching import waits
 
 _IDLE_POLLS = 50
 """Failed polls before a waiting rank yields the processor; it yields at once if ranks outnumber the cores."""

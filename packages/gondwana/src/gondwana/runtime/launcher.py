@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from gondwana.inputs import whole_number
 from gondwana.runtime.files import process_table, text_of
-from gondwana.runtime.restarts import RESTARTED
+from gondwana.runtime.watching.restarts import RESTARTED
 
 NOTE = "GONDWANA_RANK_PROCESS"
 """Name of the variable with the process number of a rank and the identity of its job, for the rank's children."""

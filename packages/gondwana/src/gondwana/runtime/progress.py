@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from gondwana.errors import GondwanaError
-from gondwana.runtime import cores, idle, tracing, waits
+from gondwana.runtime import cores, idle, tracing
+from gondwana.runtime.watching import waits
 
 Poll = Callable[[], bool]
 """Does the available work, and returns whether it found any."""

@@ -32,10 +32,10 @@ from collections.abc import Sequence
 TYPE_CHECKING = False  # as in `typing`, which takes as long to import as all the rest
 
 if TYPE_CHECKING or __package__:
-    from gondwana.runtime import notices, restarts
+    from gondwana.runtime.watching import notices, restarts
 else:
     # At the end, so that none of its files hides a module of Python's.
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "watching"))
     import notices
     import restarts
 

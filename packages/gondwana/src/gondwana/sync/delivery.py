@@ -34,7 +34,8 @@ from gondwana.compiler.mpi import table
 from gondwana.compiler.native import Native
 from gondwana.errors import GondwanaError
 from gondwana.futures import Future
-from gondwana.runtime import cores, exits, progress, waits
+from gondwana.runtime import cores, exits, progress
+from gondwana.runtime.watching import waits
 from gondwana.sync.rings import FAR_RING, HEADER, LINE, LONGEST_MESSAGE, QUEUES, WORD
 from gondwana.teams import Team, addresses, mpi, windows
 

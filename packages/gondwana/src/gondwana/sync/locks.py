@@ -13,7 +13,8 @@ import numpy as np
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.memory.segment import Segment
-from gondwana.runtime import progress, waits
+from gondwana.runtime import progress
+from gondwana.runtime.watching import waits
 from gondwana.sync.atomics import AtomicDomain
 from gondwana.teams import Team
 

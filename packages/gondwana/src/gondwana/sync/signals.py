@@ -13,8 +13,9 @@ from gondwana.compiler.types.arguments import Described, describe_handle
 from gondwana.errors import UsageError
 from gondwana.futures import needs_progress
 from gondwana.memory.segment import Segment
-from gondwana.runtime import cores, progress, waits
+from gondwana.runtime import cores, progress
 from gondwana.runtime.tracing import Route, counted, traced
+from gondwana.runtime.watching import waits
 from gondwana.sync import delivery
 from gondwana.teams import SUM, Team
 

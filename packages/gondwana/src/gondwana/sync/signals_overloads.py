@@ -15,7 +15,7 @@ from gondwana.compiler.types.handle_types import advise, family_type, handle_wor
 from gondwana.compiler.waits_overloads import note, over
 from gondwana.memory.segment import TABLE_HEAD
 from gondwana.runtime.tracing.part import SIGNAL_WAIT
-from gondwana.runtime.waits import KINDS, SIGNAL
+from gondwana.runtime.watching.waits import KINDS, SIGNAL
 from gondwana.sync import signals
 from gondwana.sync.delivery_overloads import apply_what_arrives
 from gondwana.sync.mpi_atomics import accumulate

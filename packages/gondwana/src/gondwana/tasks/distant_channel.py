@@ -18,8 +18,9 @@ from gondwana.calls import endpoints
 from gondwana.compiler.types.arguments import Described
 from gondwana.errors import KernelError
 from gondwana.futures import Future, Promise
-from gondwana.runtime import progress, waits
+from gondwana.runtime import progress
 from gondwana.runtime.shared_file import SharedFile
+from gondwana.runtime.watching import waits
 from gondwana.tasks import item_rings, remote_channel
 from gondwana.tasks.remote_channel import RemoteChannel
 from gondwana.teams import world

@@ -15,8 +15,9 @@ from gondwana.calls import mailbox
 from gondwana.compiler.native import BYTES_AT
 from gondwana.compiler.types.arguments import Described, describe_handle, extend
 from gondwana.errors import UsageError
-from gondwana.runtime import cores, progress, waits
+from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import SharedFile
+from gondwana.runtime.watching import waits
 from gondwana.tasks import item_rings
 from gondwana.tasks.channel import ChannelClosed
 from gondwana.teams import Team, world

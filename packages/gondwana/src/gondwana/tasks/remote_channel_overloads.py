@@ -15,7 +15,7 @@ from gondwana.compiler.types.handle_types import advise, family_type, handle_wor
 from gondwana.compiler.types.records import DTYPES
 from gondwana.compiler.types.unpack import scalar_type
 from gondwana.compiler.waits_overloads import note, over
-from gondwana.runtime.waits import CHANNEL, KINDS
+from gondwana.runtime.watching.waits import CHANNEL, KINDS
 from gondwana.tasks import item_rings_native as native
 from gondwana.tasks.item_rings import CLOSED, NOT_NOW, SIMPLE, SIZE_BITS, SLOT, STEP
 

@@ -7,8 +7,8 @@ import threading
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from gondwana.runtime import exits, progress, waits
-from gondwana.runtime.watching import rollcall
+from gondwana.runtime import exits, progress
+from gondwana.runtime.watching import rollcall, waits
 
 if TYPE_CHECKING:
     from gondwana.tasks.scheduler import Home, Strand

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from greenlet import getcurrent, greenlet
 
-from gondwana.runtime import idle, progress, waits
+from gondwana.runtime import idle, progress
 from gondwana.runtime.tracing import traced
+from gondwana.runtime.watching import waits
 from gondwana.tasks import reports
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gondwana.runtime import progress, waits
+from gondwana.runtime import progress
 from gondwana.runtime.tracing import each_method
+from gondwana.runtime.watching import waits
 from gondwana.teams import mpi
 from gondwana.teams.ops import Op
 from gondwana.teams.request import complete

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from numpy import ndarray
 
-from gondwana.runtime import progress, waits
+from gondwana.runtime import progress
 from gondwana.runtime.tracing import Route, counted, traced
+from gondwana.runtime.watching import waits
 from gondwana.teams import mpi
 from gondwana.teams.buffers import Buffer, as_message, deliver, delivering, in_order
 from gondwana.teams.request import PersistentRequest, Request, complete, wait_all

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gondwana.runtime import progress, waits
+from gondwana.runtime import progress
 from gondwana.runtime.tracing import Route, counted
+from gondwana.runtime.watching import waits
 from gondwana.teams.serial import SerialRequest
 
 _POLLS = 20

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from gondwana.compiler.types.records import DTYPES
-from gondwana.runtime import waits
 from gondwana.runtime.tracing import recorder
+from gondwana.runtime.watching import waits
 from gondwana.teams import Op, addresses, mpi
 
 SYMBOL = "gondwana_mpi"
@@ -80,7 +80,7 @@ LOANS = "LOANS"
 """Place of the address of the count of compiled code's requests that use memory of Python's objects (`objects`)."""
 
 WAITS = "WAITS"
-"""Place of the address at which compiled code says what it waits for (`runtime.waits`)."""
+"""Place of the address at which compiled code says what it waits for (`runtime.watching.waits`)."""
 
 _STATUS_BYTES = 256
 

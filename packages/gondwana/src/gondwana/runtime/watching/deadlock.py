@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gondwana.runtime import waits
-from gondwana.runtime.waits import ANY, Wait
+from gondwana.runtime.watching import waits
 from gondwana.runtime.watching.rollcall import name_ranks
+from gondwana.runtime.watching.waits import ANY, Wait
 
 ADVICE = {
     waits.RECEIVE: "Nobody has sent what is to be received: send it first on one of the ranks, or use sendrecv, and "

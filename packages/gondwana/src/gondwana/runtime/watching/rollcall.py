@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from gondwana.runtime.waits import Wait
+from gondwana.runtime.watching.waits import Wait
 
 Place: TypeAlias = tuple[str, str, int]
 """Function, file, line."""

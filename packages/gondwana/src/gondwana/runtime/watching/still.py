@@ -10,8 +10,9 @@ import sys
 import threading
 from pathlib import Path
 
-from gondwana.runtime import exits, idle, progress, waits
-from gondwana.runtime.waits import Standing, Wait
+from gondwana.runtime import exits, idle, progress
+from gondwana.runtime.watching import waits
+from gondwana.runtime.watching.waits import Standing, Wait
 
 _LAUNCHED = re.compile(r"gondwana-\d+")
 """Names of the threads that run parts of compiled code."""

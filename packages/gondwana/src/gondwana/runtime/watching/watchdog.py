@@ -39,11 +39,11 @@ from gondwana.errors import LaunchError, UsageError
 from gondwana.runtime import cores, exits
 from gondwana.runtime.placement import report
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
-from gondwana.runtime.waits import Standing
 from gondwana.runtime.watching import still, tree
 from gondwana.runtime.watching.channel import Channel, Message
 from gondwana.runtime.watching.deadlock import explain
 from gondwana.runtime.watching.rollcall import FINISHED, Stack, Stand, has_user_code, roll_call
+from gondwana.runtime.watching.waits import Standing
 
 ANSWER_TIME = 3.0
 """Seconds that the ranks have to answer with their stacks."""

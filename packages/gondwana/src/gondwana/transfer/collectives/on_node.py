@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from gondwana.compiler.native import BYTES_AT, DATA_AT, Native, abi_is_known, pays_off
 from gondwana.errors import UsageError
-from gondwana.runtime import cores, progress, waits
+from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
-from gondwana.runtime.watching import watchdog
+from gondwana.runtime.watching import waits, watchdog
 from gondwana.teams import MAX, MIN, PROD, SUM, Op, Team, mpi
 from gondwana.teams.ops import UFUNCS, fold, is_folded
 

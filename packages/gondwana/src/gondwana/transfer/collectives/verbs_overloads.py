@@ -46,7 +46,7 @@ from gondwana.compiler.types.handle_types import advise, build, family_type, is_
 from gondwana.compiler.waits_overloads import enter as enter_wait, leave, note, over
 from gondwana.errors import UsageError
 from gondwana.runtime.tracing import part
-from gondwana.runtime.waits import COLLECTIVE, KINDS
+from gondwana.runtime.watching.waits import COLLECTIVE, KINDS
 from gondwana.sync.delivery_overloads import apply_what_arrives, completer, has_other_nodes
 from gondwana.teams.blocking import SHORT
 from gondwana.teams.ops import Op, is_folded, operation_on

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.compiler.native import Native, abi_is_known, pays_off
-from gondwana.runtime import progress, waits
+from gondwana.runtime import progress
+from gondwana.runtime.watching import waits
 from gondwana.teams import Op, Team, addresses, mpi
 from gondwana.teams.blocking import folds
 from gondwana.teams.messages import DONE, NOT_YET, UNFIT, Start

@@ -16,7 +16,8 @@ import numpy as np
 
 from gondwana.compiler.mpi import objects
 from gondwana.compiler.native import Native
-from gondwana.runtime import progress, waits
+from gondwana.runtime import progress
+from gondwana.runtime.watching import waits
 from gondwana.teams import Request, Team, mpi
 
 Buffer: TypeAlias = Any

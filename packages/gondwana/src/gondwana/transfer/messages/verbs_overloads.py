@@ -41,7 +41,7 @@ from gondwana.compiler.types.buffers import (
 from gondwana.compiler.types.handle_types import advise
 from gondwana.compiler.waits_overloads import enter, leave
 from gondwana.runtime.tracing import part
-from gondwana.runtime.waits import KINDS, RECEIVE, SEND
+from gondwana.runtime.watching.waits import KINDS, RECEIVE, SEND
 from gondwana.sync.delivery_overloads import completer, has_other_nodes
 from gondwana.transfer.messages import verbs
 

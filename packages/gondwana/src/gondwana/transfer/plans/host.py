@@ -23,7 +23,7 @@ from gondwana.compiler.native import Native
 from gondwana.compiler.types.arguments import Described, describe_handle
 from gondwana.errors import UsageError
 from gondwana.memory.segment import Segment
-from gondwana.runtime import waits
+from gondwana.runtime.watching import waits
 from gondwana.teams import addresses, mpi
 from gondwana.transfer.box_copy import Copy
 from gondwana.transfer.host_copies import CopyTable, as_bytes, copy_table

@@ -19,7 +19,7 @@ from gondwana.compiler.mpi.mpi_overloads import lend_arguments
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.compiler.waits_overloads import LONG, note, over
 from gondwana.runtime.tracing import recorder
-from gondwana.runtime.waits import EXCHANGE, KINDS
+from gondwana.runtime.watching.waits import EXCHANGE, KINDS
 from gondwana.sync.delivery_overloads import apply_what_arrives
 from gondwana.transfer.host_copies_native import word_at
 from gondwana.transfer.plans.host import HEAD, RAISED

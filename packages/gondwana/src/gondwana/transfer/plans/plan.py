@@ -10,9 +10,10 @@ from typing import NoReturn, Self
 from gondwana.compiler.types.arguments import WORD
 from gondwana.errors import UsageError
 from gondwana.memory.segment import Segment
-from gondwana.runtime import progress, waits
+from gondwana.runtime import progress
 from gondwana.runtime.tracing import part
 from gondwana.runtime.tracing.recorders import Recorder, now, recorder
+from gondwana.runtime.watching import waits
 from gondwana.runtime.watching.rollcall import name_ranks
 from gondwana.teams import PersistentRequest, mpi
 from gondwana.transfer.plans.pairs import Copies

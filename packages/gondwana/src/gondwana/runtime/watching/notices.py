@@ -106,9 +106,9 @@ class Errors:
                 said = self._line.decode(errors="replace").removeprefix("gondwana: ")
                 self.lost = self.lost or said.partition(":")[0].rstrip(".\n")
             elif self._line.startswith(SRUN) and b": task" in self._line and not self.status:
-                said = self._line.removeprefix(SRUN).strip().removesuffix(b" (core dumped)")
-                if said.endswith(DEATHS):
-                    self.lost = self.lost or said.decode(errors="replace")
+                death = self._line.removeprefix(SRUN).strip().removesuffix(b" (core dumped)")
+                if death.endswith(DEATHS):
+                    self.lost = self.lost or death.decode(errors="replace")
             self._line = b""
         return piece
 
