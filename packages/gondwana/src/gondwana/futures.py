@@ -39,6 +39,8 @@ class Future(Generic[T]):
 
     local = False
     """Whether only acts of this rank itself, outside of internal progress, complete it."""
+    remote = False
+    """Whether only acts of other ranks complete it."""
 
     def __init__(self) -> None:
         self._done = False
@@ -145,7 +147,7 @@ class Future(Generic[T]):
 
     def _why(self) -> waits.Wait | None:
         """Describe the wait if only other ranks complete it: see `progress.wait_until`."""
-        return None
+        return waits.Wait(f"for {self._what()}", waits.FUTURE) if self.remote else None
 
     def _settle(self, value: T | None, error: BaseException | None) -> None:
         with _settling:

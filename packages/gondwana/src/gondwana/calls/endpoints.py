@@ -53,6 +53,7 @@ class Answer(Future[T]):
     """The future of a remote call."""
 
     __slots__ = ("_function", "_rank")
+    remote = True
 
     def __init__(self, rank: int, function: Any) -> None:
         # As `Future.__init__`, without the time of a call.
@@ -68,18 +69,10 @@ class Answer(Future[T]):
         return f"the result of {_name(self._function)} on rank {self._rank}"
 
     def result_of(self, why: waits.Why, timeout: float | None) -> T:
-        """Return the result of a call that the library makes for something else. Blocks; errors as of `result`.
-
-        Args:
-            why: describes what it makes the call for.
-            timeout: seconds; None: no limit.
-        """
+        """Return the result, as `result` does, of a call by which the library waits for something else. Blocks."""
         if not self._done and not _comes_soon(self):
             progress.wait_until(self.done, self._what(), timeout, self, bell=True, why=why)
         return self.result()
-
-    def _why(self) -> waits.Wait:
-        return waits.Wait(f"for {self._what()}", waits.FUTURE)
 
 
 _Parked: TypeAlias = tuple[int, Found]
@@ -184,8 +177,8 @@ def _send(target: int, function: Any, tag: int, number: int, parts: list[Any]) -
     box.submit(target, rings.CALL, message)
     try:
         if not message.finished() and not progress.in_callback():
-            what = f"room for a message to rank {target}"
-            progress.wait_until(message.finished, what, why=lambda: waits.Wait(f"for {what}", waits.ROOM, (target,)))
+            why = waits.Wait(f"for room for a message to rank {target}", waits.ROOM, (target,))
+            progress.wait_until(message.finished, why.what.removeprefix("for "), why=lambda: why)
     finally:
         box.keep(message)
 
