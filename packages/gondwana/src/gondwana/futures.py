@@ -39,7 +39,7 @@ class Future(Generic[T]):
 
     local = False
     """Whether only acts of this rank itself, outside of internal progress, complete it."""
-    remote = False
+    by_others = False
     """Whether only acts of other ranks complete it."""
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class Future(Generic[T]):
 
     def _why(self) -> waits.Wait | None:
         """Describe the wait if only other ranks complete it: see `progress.wait_until`."""
-        return waits.Wait(f"for {self._what()}", waits.FUTURE) if self.remote else None
+        return waits.Wait(f"for {self._what()}", waits.FUTURE) if self.by_others else None
 
     def _settle(self, value: T | None, error: BaseException | None) -> None:
         with _settling:

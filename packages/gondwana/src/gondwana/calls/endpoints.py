@@ -53,7 +53,7 @@ class Answer(Future[T]):
     """The future of a remote call."""
 
     __slots__ = ("_function", "_rank")
-    remote = True
+    by_others = True
 
     def __init__(self, rank: int, function: Any) -> None:
         # As `Future.__init__`, without the time of a call.
