@@ -103,14 +103,18 @@ def reserved(keys: Keys, team: gw.Team) -> AbstractContextManager[Any]:
     return checkpoint.reserve(keys.checkpoint_output, team=team) if keys.checkpoint else nullcontext()
 
 
-def going_on(keys: K) -> K:
+def going_on(keys: K, last: int) -> K:
     """Return the settings with which a job goes on that was started again after a loss; else these. Local.
 
     It continues from the last checkpoint that it has written, or begins anew and replaces what it has written.
+
+    Args:
+        keys: settings of the run.
+        last: number of the last step, before which it continues.
     """
     if not gw.restarted():
         return keys
-    found = checkpoint.last_written(keys.checkpoint_output) if keys.checkpoint else None
+    found = checkpoint.last_written(keys.checkpoint_output, most=last) if keys.checkpoint else None
     if found is None:
         return msgspec.structs.replace(keys, overwrite=True)
     return msgspec.structs.replace(keys, restart=True, restart_input=str(found))

@@ -165,7 +165,8 @@ def _attributes(simulation: Simulation) -> dict[str, Any]:
 
 
 def _load(options: argparse.Namespace) -> Settings:
-    return going_on(load(options.settings, options.set, options.device))
+    settings = load(options.settings, options.set, options.device)
+    return going_on(settings, settings.steps)
 
 
 def _announce(simulation: Simulation) -> None:

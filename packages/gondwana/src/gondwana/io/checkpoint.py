@@ -288,18 +288,24 @@ def latest(folder: StrPath = ".", *, team: Team = world) -> Path | None:
     return result
 
 
-def last_written(folder: StrPath = ".") -> Path | None:
+def last_written(folder: StrPath = ".", *, most: int | None = None) -> Path | None:
     """Return what `latest` does, as this rank sees it. Local.
 
     Args:
         folder: folder of the checkpoints, or their common name.
+        most: largest step after which it may have been made; None: any.
     """
     given, began = Path(folder).absolute(), int(os.environ.get(launcher.BEGAN) or 0)
     names = {given}
     if given.is_dir() and not (given / checksums.SEAL).is_file():
         split = (re.fullmatch(r"(.+)\.\d{8,}(\.\w+)?", entry.name) for entry in given.iterdir())
         names = {given / f"{match[1]}{match[2] or ''}" for match in split if match}
-    found = [entry for name in names for entry in checkpoints(name) if checksums.damage(entry) is None]
+    found = [
+        entry
+        for name in names
+        for entry in checkpoints(name)
+        if (most is None or int(entry.stem.rpartition(".")[2]) <= most) and checksums.damage(entry) is None
+    ]
     sealed = [(checksums.sealed_ns(entry) or 0, entry) for entry in found]
     return max((one for one in sealed if one[0] >= began), default=(0, None))[1]
 

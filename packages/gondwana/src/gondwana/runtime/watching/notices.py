@@ -86,13 +86,14 @@ class Errors:
         import re  # seldom needed, and large
 
         words = rb"process rank (\d+) with PID (\d+) on node (\S+) exited on (signal \d+(?: \([^)]*\))?)"
-        found = None if self.status else re.search(words, b" ".join(notice.split()))
+        found = re.search(words, b" ".join(notice.split()))
         if found is None:
             return notice
-        self.status = 1
-        rank, process, host, number = found.groups()
-        said = b"rank %b (process %b on %b) was ended by %b" % (rank, process, host, number)
+        said = b"rank %b (process %b on %b) was ended by %b" % found.groups()
         self.lost = self.lost or said.decode(errors="replace")
+        if self.status:
+            return notice
+        self.status = 1
         return b"gondwana: %b; ending the job\n" % said
 
     def _passed(self, piece: bytes) -> bytes:
