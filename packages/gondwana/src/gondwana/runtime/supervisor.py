@@ -75,6 +75,9 @@ Ranks that are killed leave one file each there, so a job has its own folder, wh
 SHARED_MEMORY = "/dev/shm/."
 """The value that asks for such a folder in Open MPI's default place; `/.` at its end asks for one in another place."""
 
+FAILED = 255
+"""Status of ssh, and of a launcher, that could not go on."""
+
 LETHAL = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 """Signals by which ranks are lost."""
 
@@ -244,6 +247,8 @@ class Supervisor:
             return ""
         if status < 0:
             return f"MPI's launcher was ended by {signal.Signals(-status).name}"
+        if status == FAILED and not (lost or self._printed.status or self._printed.notices) and restarts.host_list():
+            return "MPI's launcher has failed without a word"  # where it reaches another host through ssh that ends
         by_signal = status - 128 in LETHAL and not self._printed.status
         return lost or (f"a rank was ended by {signal.Signals(status - 128).name}" if by_signal else "")
 

@@ -51,7 +51,7 @@ class Errors:
     def __init__(self) -> None:
         self._line = b""
         self._held = b""
-        self._notices = b""
+        self.notices = b""
         self.status = 0  # of the first rank that has reported; 0: none has
         self.time_is_over = self.places_reported = False
         self.lost = ""  # what says that a rank or a host is gone, "" if nothing does
@@ -72,14 +72,14 @@ class Errors:
                 if KILLED in self._held:
                     passed += self._death(self._held)
                 else:
-                    self._notices += self._held
+                    self.notices += self._held
                 self._held = b""
         return passed
 
     def end(self) -> bytes:
         """Return the data to print when no more will come; notices only if no rank has reported. Local."""
-        held = b"" if self._notices and not self._held.strip(_STRAY) else self._held
-        return held + (b"" if self.status else self._notices)
+        held = b"" if self.notices and not self._held.strip(_STRAY) else self._held
+        return held + (b"" if self.status else self.notices)
 
     def _death(self, notice: bytes) -> bytes:
         """Return one line on a rank that a signal has ended before others could report it; else the notice itself."""

@@ -118,6 +118,11 @@ _host_files: list[str] = []
 """Lists of hosts that were made for restarts."""
 
 
+def host_list() -> str | None:
+    """Return the variable that names a list of hosts, None if there is none. Local."""
+    return next((name for name in HOST_LISTS if os.path.isfile(os.environ.get(name, ""))), None)
+
+
 def on_hosts_left(command: Sequence[str], sessions: str, report: Callable[[str], None]) -> list[str]:
     """Return the command for the hosts that answer, of those in a list that a variable names. Local; blocks.
 
@@ -128,7 +133,7 @@ def on_hosts_left(command: Sequence[str], sessions: str, report: Callable[[str],
         sessions: name of the variable with the folder for the launcher's files.
         report: prints a line.
     """
-    name = next((name for name in HOST_LISTS if os.path.isfile(os.environ.get(name, ""))), None)
+    name = host_list()
     if name is None:
         return list(command)
     import tempfile
