@@ -133,5 +133,6 @@ def test_a_job_goes_on_without_a_host_that_is_gone() -> None:
         left = sorted(os.listdir(folder))
     assert process.returncode == 0, stderr
     assert f"gondwana: hosts that do not answer: {three[2].address}" in stderr
-    assert [line for line in stdout.splitlines() if line in (GOES_ON, END)] == [GOES_ON, END]  # beside the launcher's
+    # Beside the launcher's own words, and its stray bytes before those of a rank.
+    assert (stdout.count(GOES_ON), stdout.count(END)) == (1, 1), stdout
     assert [name for name in left if not name.startswith("mine.")] == ["agent", "go_on.py", "hosts"]
