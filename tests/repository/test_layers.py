@@ -23,7 +23,7 @@ PACKAGES = {
     # and 2,900. Of the lines of the library 3,800 are the verbs for own problems: arithmetic, walls, particles, cells,
     # transforms, solvers, files.
     "gondwana": ((), 45_515),
-    "gondwana-apps": (("gondwana",), 8_330),
+    "gondwana-apps": (("gondwana",), 8_346),
     "gondwana-bench": (("gondwana", "gondwana_apps"), 9_999),
     "gondwana-emulator": (("gondwana",), 2_904),
 }

@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import msgspec
+
 import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.io import checkpoint
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 Arrays = Mapping[str, gw.GlobalArray]
 T = TypeVar("T")
+K = TypeVar("K", "GrayScottSettings", "HeatSettings")
 
 Keys: TypeAlias = "GrayScottSettings | HeatSettings"
 """Settings with the keys that say what is written, when, and the source of a continuation."""
@@ -98,6 +101,23 @@ def steps_to_next(keys: Keys, done: int, left: int) -> int:
 def reserved(keys: Keys, team: gw.Team) -> AbstractContextManager[Any]:
     """Keep the names of the checkpoints from other jobs, if there are any. Collective over team."""
     return checkpoint.reserve(keys.checkpoint_output, team=team) if keys.checkpoint else nullcontext()
+
+
+def going_on(keys: K, last: int) -> K:
+    """Return the settings with which a job goes on that was started again after a loss; else these. Local.
+
+    It continues from the last checkpoint that it has written, or begins anew and replaces what it has written.
+
+    Args:
+        keys: settings of the run.
+        last: number of the last step, before which it continues.
+    """
+    if not gw.restarted():
+        return keys
+    found = checkpoint.last_written(keys.checkpoint_output, most=last) if keys.checkpoint else None
+    if found is None:
+        return msgspec.structs.replace(keys, overwrite=True)
+    return msgspec.structs.replace(keys, restart=True, restart_input=str(found))
 
 
 def restore(keys: Keys, arrays: Arrays, physics: Mapping[str, Any], team: gw.Team) -> checkpoint.Checkpoint:

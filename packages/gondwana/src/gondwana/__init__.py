@@ -91,7 +91,7 @@ if _TYPE_CHECKING:
     from gondwana.memory.pointer import GlobalPtr as GlobalPtr
     from gondwana.memory.segment import Segment as Segment
     from gondwana.runtime.exits import RemoteError as RemoteError
-    from gondwana.runtime.launcher import launched_by as launched_by
+    from gondwana.runtime.launcher import launched_by as launched_by, restarted as restarted
     from gondwana.runtime.progress import (
         ProgressError as ProgressError,
         in_callback as in_callback,
@@ -222,7 +222,7 @@ __getattr__, __dir__ = _later.later(
         "gondwana.memory.pointer": "GlobalPtr",
         "gondwana.memory.segment": "Segment",
         "gondwana.runtime.exits": "RemoteError",
-        "gondwana.runtime.launcher": "launched_by",
+        "gondwana.runtime.launcher": "launched_by restarted",
         "gondwana.runtime.progress": "ProgressError in_callback progress",
         "gondwana.runtime.terminal": "ProgressBar",
         "gondwana.runtime.tracing.spans": "span",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar, cast
 
 from gondwana.runtime import idle, interruptions, progress
+from gondwana.runtime.watching import waits
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -38,6 +39,8 @@ class Future(Generic[T]):
 
     local = False
     """Whether only acts of this rank itself, outside of internal progress, complete it."""
+    by_others = False
+    """Whether only acts of other ranks complete it."""
 
     def __init__(self) -> None:
         self._done = False
@@ -83,7 +86,7 @@ class Future(Generic[T]):
     def _block(self, timeout: float | None) -> None:
         """Return when the operation has completed, with a result or an error; arguments and errors as for `wait`."""
         if not self.done():
-            progress.wait_until(self.done, self._what(), timeout, self, bell=True)
+            progress.wait_until(self.done, self._what(), timeout, self, bell=True, why=self._why)
 
     def then(self, call: Callable[[T], U | Future[U]]) -> Future[U]:
         """Return the future of `call(result)`. Local; does not wait.
@@ -141,6 +144,10 @@ class Future(Generic[T]):
 
     def _what(self) -> str:
         return "a future"
+
+    def _why(self) -> waits.Wait | None:
+        """Describe the wait if only other ranks complete it: see `progress.wait_until`."""
+        return waits.Wait(f"for {self._what()}", waits.FUTURE) if self.by_others else None
 
     def _settle(self, value: T | None, error: BaseException | None) -> None:
         with _settling:
@@ -321,7 +328,7 @@ def _complete_observed() -> bool:
     return True
 
 
-progress.register(_complete_observed, under_way=needs_progress)
+progress.register(_complete_observed, under_way=needs_progress, own=True)
 progress.account_for(lambda: f"{len(_observed)} operations between nodes under way" if _observed else None)
 
 
@@ -443,4 +450,4 @@ def _finish_deferred() -> bool:
     return bool(due)
 
 
-progress.register(_finish_deferred, under_way=lambda: bool(_deferred))
+progress.register(_finish_deferred, under_way=lambda: bool(_deferred), own=True)

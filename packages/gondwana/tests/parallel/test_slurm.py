@@ -81,6 +81,31 @@ gw.world.recv(1)
 """
 
 
+GOES_ON = """
+import os, signal
+import gondwana as gw
+import gondwana.io
+from gondwana.io import checkpoint
+
+u, step = gw.zeros(gw.RectDomain((0, 0), (12, 5))), 0
+last = gondwana.io.latest() if gw.restarted() else None
+if last is not None:
+    step = checkpoint.load(last, {"u": u}).step
+    print(f"start {gw.restarted()} from step {step} on {gw.world.node_count} nodes", flush=True)
+while step < 6:
+    u[...] = u + 1.0
+    step += 1
+    if step % 2 == 0:
+        checkpoint.save("saved.bp", {"u": u}, step=step)
+    if step == 3 and not gw.restarted():
+        if gw.world.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        gw.world.barrier()
+total = float(u.sum())
+print("total", total, flush=True)
+"""
+
+
 @pytest.fixture(scope="module")
 def running() -> Iterator[Cluster]:
     try:
@@ -265,3 +290,11 @@ def test_a_node_that_is_gone_is_named(cluster: Cluster) -> None:
         errors = job.communicate(timeout=200)[1]
     assert job.returncode == 1, errors
     assert f"gondwana: host {cluster.nodes[1].name} does not answer any more" in errors
+
+
+def test_a_job_goes_on_in_its_allocation_after_a_killed_rank(cluster: Cluster) -> None:
+    program = cluster.write("goes_on.py", GOES_ON)
+    outcome = cluster.run("salloc", "-Q", "-N2", "gondwana", "run", "--restarts", "1", program, timeout=120)
+    assert outcome.status == 0, str(outcome)
+    assert sorted(outcome.stdout.splitlines()) == 2 * ["start 1 from step 2 on 2 nodes"] + 2 * ["total 360.0"]
+    assert "gondwana: restart 1 of 1: " in outcome.stderr, str(outcome)

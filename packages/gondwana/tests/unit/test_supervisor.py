@@ -15,7 +15,8 @@ from subprocess import Popen
 import pytest
 from hypothesis import given, strategies as st
 
-from gondwana.runtime import supervisor
+from gondwana.runtime import launcher, supervisor
+from gondwana.runtime.watching import notices
 from support import jobs
 
 # It starts a rank and ends like it; at SIGTERM it kills the rank, as launchers of MPI do.
@@ -204,13 +205,13 @@ def test_notices_below_a_report_are_left_out_and_nothing_else(
 ) -> None:
     text = b"".join(pieces)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=12)))
-    errors = supervisor.Errors()
+    errors = notices.Errors()
     found = b"".join(errors.pass_on(text[a:b]) for a, b in pairwise([0, *cuts, len(text)]))
     assert found + errors.end() == b"".join(printed)
 
 
 def test_what_cannot_be_a_notice_is_printed_at_once() -> None:
-    errors = supervisor.Errors()
+    errors = notices.Errors()
     for piece in (b"50 %\r", b"prompt> ", b"\n", b"- ", b"item\n", b"\n"):
         assert errors.pass_on(piece) == piece
     assert errors.pass_on(RULE) == b""
@@ -285,3 +286,46 @@ def test_files_in_memory_of_ranks_that_were_ended_go_with_the_job() -> None:
 def test_a_folder_for_files_in_memory_that_a_user_names_is_left_alone() -> None:
     command = [sys.executable, "-I", "-S", supervisor.__file__, "15", sys.executable, "-c", FILES_IN_MEMORY]
     assert jobs.run_command(command, variables={supervisor.MEMORY: "given"}).stdout == ""
+
+
+KILLED_NOTICE = """--------------------------------------------------------------------------
+prterun noticed that process rank 1 with PID 20471 on node vm exited on
+signal 9 (Killed).
+--------------------------------------------------------------------------
+"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "lost"),
+    [
+        (KILLED_NOTICE, "rank 1 (process 20471 on vm) was ended by signal 9 (Killed)"),
+        (
+            "gondwana: rank 1 (process 5 on a) terminated abnormally: it was killed, crashed, or called os._exit; "
+            "ending the job\n",
+            "rank 1 (process 5 on a) terminated abnormally",
+        ),
+        (
+            "gondwana: host b does not answer any more: it is gone, or what has started rank 1 there; ending the job\n",
+            "host b does not answer any more",
+        ),
+        ("PRTE has lost communication with a remote daemon.\n", "PRTE has lost communication with a remote daemon"),
+        ("srun: error: beta: task 1: Killed\n", "beta: task 1: Killed"),
+        ("srun: error: beta: tasks 1-2: Segmentation fault (core dumped)\n", "beta: tasks 1-2: Segmentation fault"),
+        ("[rank 0 on a] ValueError: x\nsrun: error: beta: task 1: Killed\n", ""),
+        ("srun: error: beta: task 1: Exited with exit code 1\n", ""),
+        ("gondwana: where the ranks stand (deadlock: ...):\n", ""),
+        ("gondwana: rank 1 is of no interest\n", ""),
+    ],
+)
+def test_what_a_job_has_lost_is_read_from_what_it_prints(printed: str, lost: str) -> None:
+    errors = notices.Errors()
+    for byte in printed.encode():
+        errors.pass_on(bytes([byte]))
+    errors.end()
+    assert errors.lost == lost
+
+
+def test_a_job_is_started_again_by_this_command_or_by_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, expected in (("GONDWANA_RESTARTED", 2), ("SLURM_RESTART_COUNT", 4)):
+        monkeypatch.setenv(name, "2")
+        assert launcher.restarted() == expected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import socket
 import stat
@@ -178,23 +177,25 @@ def test_a_watchdog_takes_note_of_a_channel_that_a_question_has_closed() -> None
     member = watchdog.own_member(0)
     dog = watchdog._Watchdog(0, 2, own, None, watchdog.Monitor(member, [member]), None)
     theirs.close()
-    dog._look()
+    dog._stands(0.1)
     dog._react([])
     assert own.closed == []
     assert ours.socket not in [key.fileobj for key in dog._selector.get_map().values()]
 
 
-def test_what_a_rank_asks_for_during_a_question_is_done_afterwards() -> None:
+def test_what_a_rank_asks_for_during_a_question_is_done_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     own, ours, theirs = tree_with_one_below()
     member = watchdog.own_member(0)
     dog = watchdog._Watchdog(0, 2, own, None, watchdog.Monitor(member, [member]), None)
-    for message in (["finished"], ["here", 1, []], ["here", 0, []]):  # the last one answers no question
+    reasons: list[str] = []
+    monkeypatch.setattr(dog, "_report", reasons.append)
+    for message in (["report", "why"], ["here", 1, []], ["here", 0, []]):  # the last one answers no question
         theirs.send(message)
     assert own.collect([], PATIENCE) == {0: []}
-    assert own.kept[0] == ["finished"]
+    assert own.kept[0] == ["report", "why"]
     dog._react([])
     assert own.kept == []
-    assert dog._next_look < math.inf
+    assert reasons == ["why"]
     theirs.close()
     ours.close()
 

@@ -13,6 +13,7 @@ import numpy as np
 
 import gondwana as gw
 from gondwana.errors import UsageError
+from gondwana.io import checkpoint
 from gondwana.results import check_writable, write_application, write_text
 from gondwana_apps import settings_files
 from gondwana_apps.davs import outputs, points, quality
@@ -128,6 +129,8 @@ def _parse(argv: list[str]) -> Given:
     preset, settings = load(options.settings, options.preset, options.set)
     if options.points is not None:
         settings = msgspec.structs.replace(settings, DistanceMatrixFile=options.points)
+    if gw.restarted() and settings.CheckpointFile and checkpoint.last_written(settings.CheckpointFile) is not None:
+        settings = msgspec.structs.replace(settings, Restart=True)
     if not settings.DistanceMatrixFile and settings.dimension != 2:
         raise UsageError("davs: presets generate points with two axes: give points for other SigmaVectorParameters")
     return Given(options, preset, settings)

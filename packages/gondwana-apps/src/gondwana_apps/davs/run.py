@@ -147,6 +147,8 @@ def _restored(mixture: Mixture) -> Annealing:
     found = checkpoint.load(mixture.settings.CheckpointFile, like, settings=_identity(mixture), team=mixture.team)
     mixture.rows, best = (mixture.exchange.gather(found.rows[name]) for name in like)
     mixture.clusters = len(mixture.rows)
+    if mixture.team.rank == 0:
+        print(f"continuing after step {found.step}", flush=True)
     return Annealing(mixture, Progress(**found.state), best)
 
 

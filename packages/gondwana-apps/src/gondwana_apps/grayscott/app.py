@@ -22,7 +22,7 @@ from gondwana_apps.grayscott.simulation import Simulation, Summary
 from gondwana_apps.grayscott.sweeps import noises_of
 from gondwana_apps.grayscott.verify import Verdict, verify
 from gondwana_apps.options import Parser, on_first_rank
-from gondwana_apps.run_files import RunFiles, reserved, steps_to_next
+from gondwana_apps.run_files import RunFiles, going_on, reserved, steps_to_next
 from gondwana_apps.settings_files import settings_parser
 from gondwana_apps.timers import over_ranks
 
@@ -165,7 +165,8 @@ def _attributes(simulation: Simulation) -> dict[str, Any]:
 
 
 def _load(options: argparse.Namespace) -> Settings:
-    return load(options.settings, options.set, options.device)
+    settings = load(options.settings, options.set, options.device)
+    return going_on(settings, settings.steps)
 
 
 def _announce(simulation: Simulation) -> None:

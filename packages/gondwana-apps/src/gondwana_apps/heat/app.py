@@ -127,6 +127,7 @@ def _open(options: Namespace, ranks: int | None) -> Settings:
         if file is not None:
             check_writable(file, f"--{option} {file}")
     settings = load(options)
+    settings = run_files.going_on(settings, settings.N)
     if ranks is not None:
         division.layout(settings, ranks, 2 if settings.fuse_steps == 2 else 1)
     gpus.will_be_used(settings.device, '"host"')

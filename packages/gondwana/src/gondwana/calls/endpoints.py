@@ -17,6 +17,7 @@ from gondwana.futures import Future
 from gondwana.runtime import exits, interruptions, progress, tracing
 from gondwana.runtime.races import reporter
 from gondwana.runtime.tracing import Route, counted, traced
+from gondwana.runtime.watching import waits
 from gondwana.sync import rings
 from gondwana.teams import RemoteError, Team, world
 
@@ -53,6 +54,7 @@ class Answer(Future[T]):
     """The future of a remote call."""
 
     __slots__ = ("_function", "_rank")
+    by_others = True
 
     def __init__(self, rank: int, function: Any) -> None:
         # As `Future.__init__`, without the time of a call.
@@ -66,6 +68,12 @@ class Answer(Future[T]):
 
     def _what(self) -> str:
         return f"the result of {_name(self._function)} on rank {self._rank}"
+
+    def result_of(self, why: waits.Why, timeout: float | None) -> T:
+        """Return the result, as `result` does, of a call by which the library waits for something else. Blocks."""
+        if not self._done and not _comes_soon(self):
+            progress.wait_until(self.done, self._what(), timeout, self, bell=True, why=why)
+        return self.result()
 
 
 _Parked: TypeAlias = tuple[int, Found]
@@ -178,7 +186,8 @@ def _send(target: int, function: Any, tag: int, number: int, parts: list[Any]) -
     box.submit(target, rings.CALL, message)
     try:
         if not message.finished() and not progress.in_callback():
-            progress.wait_until(message.finished, f"room for a message to rank {target}")
+            why = waits.Wait(f"for room for a message to rank {target}", waits.ROOM, (target,))
+            progress.wait_until(message.finished, why.what.removeprefix("for "), why=lambda: why)
     finally:
         box.keep(message)
 

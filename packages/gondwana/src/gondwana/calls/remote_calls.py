@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from gondwana.futures import Future
 from gondwana.runtime import cores, interruptions, progress
 from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.races.records import CALLS
+from gondwana.runtime.watching import waits
 from gondwana.teams import Team, world
 
 T = TypeVar("T")
@@ -222,6 +224,7 @@ def quiesce(team: Team = world) -> None:
     """
     progress.refuse_in_callback("quiescence")
     before: list[int] = []
+    why = functools.partial(waits.of_collective, "gw.quiesce", (team.name, team.rank, team.world_ranks))
     while True:
         while progress.progress():
             pass
@@ -229,7 +232,7 @@ def quiesce(team: Team = world) -> None:
             reporter.add(Kind.JOIN, CALLS)
         totals = np.zeros(2, np.int64)
         mine = np.array(mailbox.own().totals(team.world_ranks), np.int64)
-        progress.wait_until(team.Iallreduce(mine, totals).test, "quiescence")
+        progress.wait_until(team.Iallreduce(mine, totals).test, "quiescence", why=why)
         now = totals.tolist()
         if now == before and now[0] == now[1]:
             return

@@ -26,6 +26,7 @@ from gondwana.runtime import beginning, cores as world_cores, launcher, rank_wor
 from gondwana.runtime.placement import binding, report, topology
 from gondwana.runtime.placement.binding import Bind
 from gondwana.runtime.races.records import VARIABLE, VARIABLE_OF_JOB
+from gondwana.runtime.watching import restarts
 
 FAMILIES = {
     # mpi4py's name of the MPI: the names of its launchers, and texts in the output of their --version
@@ -47,8 +48,8 @@ MEMORY_OF_A_RANK = 16 << 20
 DESCRIPTORS, DESCRIPTORS_OF_A_RANK = 22, 5
 """Open files of MPI's launcher, without its ranks and for each of them."""
 
-HYDRA_LISTS = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE")  # the first for Intel MPI alone
-HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", *HYDRA_LISTS, "PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
+HOST_LISTS = restarts.HOST_LISTS
+HYDRA_LISTS = HOST_LISTS[1:3]  # the first for Intel MPI alone
 """Variables that name the file in which a launcher finds its hosts, one a line: Open MPI's, Hydra, PBS and LSF."""
 
 _WITHIN_STEP = {"SLURM_OVERLAP": "1"}
@@ -158,6 +159,7 @@ def command(
     python: str = sys.executable,
     variables: Mapping[str, str] | None = None,
     oversubscribe: bool = False,
+    supervised: bool = False,
 ) -> Command:
     """Return the command that runs ``program`` on ``ranks`` ranks. Local: does not start it.
 
@@ -171,6 +173,7 @@ def command(
         python: the interpreter of the ranks; its mpi4py decides which launcher is used.
         variables: more environment variables for the ranks.
         oversubscribe: whether to start more than `THREADS_PER_CORE` threads a core.
+        supervised: whether one rank gets a launcher, too, so that it can be started again.
 
     Raises:
         UsageError: the threads are more than that, or more than this host allows; the nodes are too few, or this host
@@ -192,7 +195,7 @@ def command(
     if bind is not None:
         settings[binding.VARIABLE] = bind.value
     settings.update(variables or {})
-    if ranks == 1 and not slurm.starts_ranks():
+    if ranks == 1 and not slurm.starts_ranks() and not supervised:
         _check_binding(layout)
         return Command((python, *program), settings)
     settings[terminal.VARIABLE] = terminal.describe()

@@ -14,7 +14,9 @@ from gondwana.cli import launch, programs, slurm
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana.runtime import later, tracing
+from gondwana.runtime.launcher import BEGAN
 from gondwana.runtime.placement.binding import Bind
+from gondwana.runtime.watching.restarts import RESTARTED, RESTARTS
 
 if TYPE_CHECKING:
     from gondwana.cli.run_options import run as run
@@ -38,6 +40,7 @@ _VALUES: dict[str, tuple[str, Callable[[str], object]]] = {
     "--bind": ("bind", Bind),
     "--device": ("device", Device),
     "--time-limit": ("time_limit", float),
+    "--restarts": ("restarts", whole(1)),
     "--trace": ("trace", Path),
 }
 """Options with a value: the arguments of `start`, and the functions that convert their words."""
@@ -82,6 +85,7 @@ def start(
     device: Device | None = None,
     module: bool = False,
     time_limit: float | None = None,
+    restarts: int | None = None,
     oversubscribe: bool = False,
     timing: bool = False,
     trace: Path | None = None,
@@ -103,6 +107,10 @@ def start(
         raise UsageError(f"--time-limit {time_limit:g}: legal is a positive number of seconds")
     program, variables = launch.as_rank(target, arguments, module=module)
     variables |= {"GONDWANA_TIMING": f"{time.time():.3f}"} if timing else {}
+    if restarts is not None:
+        variables |= {RESTARTS: str(restarts), RESTARTED: "0", BEGAN: str(time.time_ns())}
+    if trace is not None and restarts is not None:
+        raise UsageError("--trace with --restarts: a trace has one start of a job; give one of the two options")
     if trace is not None:
         variables[tracing.VARIABLE] = trace_file(trace)
     detector: tuple[str, ...] = ()
@@ -121,6 +129,7 @@ def start(
         time_limit=time_limit,
         variables=variables,
         oversubscribe=oversubscribe,
+        supervised=restarts is not None,
     )
     if dry_run:
         print(command)

@@ -60,6 +60,14 @@ def run(
         float | None,
         typer.Option(metavar="SECONDS", help="When over: say where every rank stands, and end the job."),
     ] = None,
+    restarts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            parser=whole(1),
+            help="Start again after a lost rank or host, N times at most [default: 0].",
+        ),
+    ] = None,
     oversubscribe: Oversubscribe = False,
     timing: Annotated[bool, typer.Option("--timing", help="Print how long the start and the program took.")] = False,
     trace: Annotated[
@@ -87,6 +95,7 @@ def run(
         device=device,
         module=module,
         time_limit=time_limit,
+        restarts=restarts,
         oversubscribe=oversubscribe,
         timing=timing,
         trace=trace,

@@ -47,6 +47,20 @@ class Step(supervisor.Supervisor):
         """Leave the standard input to srun, which passes it on to rank 0, wherever that is. Local."""
         return []
 
+    def without(self, command: Sequence[str]) -> list[str]:
+        """Return the command that starts the step again, on the nodes of the allocation that are left. Local."""
+        found, words = list(command), self.lost.split()
+        if words[:1] == ["host"]:
+            left = str(int(os.environ.get("SLURM_JOB_NUM_NODES", "2")) - 1)
+            found = [word for word in found if not word.startswith("--ntasks-per-node=")]
+            if "-N" in found:
+                found[found.index("-N") + 1] = left
+            else:
+                found[1:1] = ["-N", left]
+            found[1:1] = [f"--exclude={words[1]}", "--overcommit"]
+            os.environ.update(dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_NNODES"), left))
+        return found
+
     def ask(self, number: int) -> bool:
         """Have Slurm send SIGTERM to all ranks, and return whether it does; those that do not handle it end. Local."""
         job = f"--jobs={os.environ.get('SLURM_JOB_ID', '')}"
@@ -71,6 +85,4 @@ def _output(*words: str) -> str:
 
 
 if __name__ == "__main__":
-    _status = Step(sys.argv[2:], int(sys.argv[1])).run()
-    supervisor.merge_trace(dict(os.environ))
-    sys.exit(_status)
+    sys.exit(supervisor.supervise(Step))

@@ -41,6 +41,7 @@ from gondwana.io.layout import (
 from gondwana.io.paths import UNFINISHED, DatasetError, StrPath, check_output, publish, remove
 from gondwana.io.reservation import reserve as reserve
 from gondwana.io.writer import StepWriter
+from gondwana.runtime import launcher
 from gondwana.runtime.tracing import traced
 from gondwana.teams import Team, world
 from gondwana.teams.team import failing_together
@@ -257,6 +258,56 @@ def newest(path: StrPath, rejected: Mapping[Path, str] | None = None) -> Checkpo
     example = name_of(given, 700).name
     seen = f"; {', '.join(skipped)}" if skipped else f": none is named like {example}"
     raise UsageError(f"there is no complete checkpoint {path}{seen}; start without restart")
+
+
+def latest(folder: StrPath = ".", *, team: Team = world) -> Path | None:
+    """Return the complete checkpoint that this job has written last, None if there is none. Collective over team.
+
+    For programs that go on after a restart (`gw.restarted`); `load` takes the path. In a job of `gondwana run
+    --restarts`, those of earlier jobs do not count. Blocks.
+
+    Args:
+        folder: folder of the checkpoints, or their common name as given to `save`.
+        team: the ranks, of which the first one looks.
+
+    Example:
+        >>> import tempfile
+        >>> import gondwana as gw
+        >>> folder = tempfile.mkdtemp()
+        >>> print(latest(folder))
+        None
+        >>> u = gw.zeros(gw.RectDomain((0, 0), (8, 8)))
+        >>> save(folder + "/ckpt.bp", {"u": u}, step=5).name, latest(folder).name
+        ('ckpt.00000005.bp', 'ckpt.00000005.bp')
+    """
+    found: Path | None = None
+    with failing_together(team):
+        if team.rank == 0:
+            found = last_written(folder)
+    result: Path | None = team.bcast(found)
+    return result
+
+
+def last_written(folder: StrPath = ".", *, most: int | None = None) -> Path | None:
+    """Return what `latest` does, as this rank sees it. Local.
+
+    Args:
+        folder: folder of the checkpoints, or their common name.
+        most: largest step after which it may have been made; None: any.
+    """
+    given, began = Path(folder).absolute(), int(os.environ.get(launcher.BEGAN) or 0)
+    names = {given}
+    if given.is_dir() and not (given / checksums.SEAL).is_file():
+        split = (re.fullmatch(r"(.+)\.\d{8,}(\.\w+)?", entry.name) for entry in given.iterdir())
+        names = {given / f"{match[1]}{match[2] or ''}" for match in split if match}
+    found = [
+        entry
+        for name in names
+        for entry in checkpoints(name)
+        if (most is None or int(entry.stem.rpartition(".")[2]) <= most) and checksums.damage(entry) is None
+    ]
+    sealed = [(checksums.sealed_ns(entry) or 0, entry) for entry in found]
+    return max((one for one in sealed if one[0] >= began), default=(0, None))[1]
 
 
 def name_of(common: Path, step: int) -> Path:

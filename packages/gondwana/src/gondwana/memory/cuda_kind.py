@@ -322,7 +322,7 @@ def _unfinished() -> str | None:
     return f"{count} copies of devices under way" if count else None
 
 
-progress.register(_advance, under_way=lambda: any(_under_way.values()))
+progress.register(_advance, under_way=lambda: any(_under_way.values()), own=True)
 
 
 progress.account_for(_unfinished)

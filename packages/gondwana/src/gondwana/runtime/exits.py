@@ -26,6 +26,7 @@ from typing import Any, NoReturn, TypeAlias
 from gondwana.errors import GondwanaError, LaunchError, UsageError
 from gondwana.inputs import message_of
 from gondwana.runtime import idle, interruptions, launcher, progress, tracing
+from gondwana.runtime.watching import waits
 
 Communicator: TypeAlias = Any
 """The communicator of all ranks of a job, with the methods of mpi4py's communicators."""
@@ -60,7 +61,6 @@ class _State:
     copied: bool = False
     exiting: bool = False
     announce: Callable[[], None] = lambda: None
-    finished: Callable[[], None] = lambda: None
     last_actions: list[Callable[[], object]] = field(default_factory=list)
 
 
@@ -132,11 +132,6 @@ def set_status(status: int) -> None:
 def announce_by(announce: Callable[[], None]) -> None:
     """Register a function to be called before this rank ends the job, so that the others do not report it. Local."""
     _state.announce = announce
-
-
-def when_finished(note: Callable[[], None]) -> None:
-    """Register a function to be called when the program of this rank has finished and others may still run. Local."""
-    _state.finished = note
 
 
 def leaving() -> bool:
@@ -282,7 +277,6 @@ def _leave() -> None:
     if _state.comm is None:
         return
     _state.leaving = True
-    _state.finished()
     arrived = _state.comm.Ibarrier()
     end = time.monotonic() + PATIENCE if status else math.inf
     while not _state.left:
@@ -322,13 +316,22 @@ def _await_others(arrived: Any, end: float) -> bool:
         if late is not None:
             raise late
         if end == math.inf and progress.progress():
+            waits.over()
             pause = 1e-4
             continue
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now > end:
             return False
-        idle.sleep(pause, progress.progress if end == math.inf else arrived.Test)
+        if end == math.inf and pause >= 0.02:
+            waits.note(_at_the_end, now)
+        if idle.sleep(pause, progress.progress if end == math.inf else arrived.Test):
+            waits.over()
         pause = min(2 * pause, 0.02)
     return True
+
+
+def _at_the_end() -> waits.Wait:
+    return waits.Wait("at the end of the program", waits.END)
 
 
 def _end_for_main(error: BaseException) -> None:

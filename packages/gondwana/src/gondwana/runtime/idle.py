@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 
 from gondwana.runtime import cores
+from gondwana.runtime.watching import waits
 
 _IDLE_POLLS = 50
 """Failed polls before a waiting rank yields the processor; it yields at once if ranks outnumber the cores."""
@@ -34,12 +35,10 @@ _FUTEX_WAIT, _FUTEX_WAKE, _FUTEX_WAKE_OP = 0, 1, 5
 _SET_1 = 1 << 12 | 0xFFF
 """Operand of FUTEX_WAKE_OP: set a word to 1; wake nobody there, since the word never was -1."""
 
-_AWAKE = 0.5
-"""Seconds after the last sleep of a wait during which the rank still counts as waiting, on a loaded machine."""
-
 Poll = Callable[[], bool]
 
 _polled: list[Poll] = []
+_working: list[Poll] = []
 
 
 class _Timespec(ctypes.Structure):
@@ -54,19 +53,22 @@ class _Bell:
         self.address = 0
         self.armed = False
 
-    def sleep(self, seconds: float, look: Poll) -> None:
-        """Sleep for a time, or until the bell rings, unless `look` finds something once the bell is armed."""
+    def sleep(self, seconds: float, look: Poll) -> bool:
+        """Sleep for a time, or until the bell rings, or return True: `look` finds something once the bell is armed."""
         if self.word is None:
-            if not look():
+            found = look()
+            if not found:
                 time.sleep(seconds)
-            return
+            return found
         # The kernel writes the word, so that it is in memory before `look` reads: a store of this rank might not be.
         _syscall(_SYS_FUTEX, self.address + 4, _FUTEX_WAKE_OP, 0, 0, self.address, _SET_1)
         self.armed = True
         try:
-            if not look():
+            found = look()
+            if not found:
                 limit = _Timespec(0, int(seconds * 1e9))
                 _syscall(_SYS_FUTEX, self.address, _FUTEX_WAIT, 1, ctypes.addressof(limit), 0, 0)
+            return found
         finally:
             self.armed = False
             self.word[0] = 0
@@ -77,14 +79,17 @@ _syscall.argtypes = [ctypes.c_long, ctypes.c_void_p, *[ctypes.c_long] * 2, *[cty
 _bell = _Bell()
 
 
-def sleep(seconds: float, look: Poll) -> None:
+def sleep(seconds: float, look: Poll) -> bool:
     """Sleep for a time, or until the bell of this rank rings. Local.
 
     Args:
         seconds: time, below 1.
         look: polls once more once the bell is armed; if it finds something, there is no sleep.
+
+    Returns:
+        Whether it has found something.
     """
-    _bell.sleep(seconds, look)
+    return _bell.sleep(seconds, look)
 
 
 def install(word: memoryview) -> None:
@@ -105,29 +110,19 @@ def poll_for(under_way: Poll) -> None:
     _polled.append(under_way)
 
 
+def works_while(under_way: Poll) -> None:
+    """Register a function that returns whether this rank has work of its own that goes on while it waits. Local."""
+    _working.append(under_way)
+
+
+def works() -> bool:
+    """Return whether this rank has work of its own that goes on while it waits. Local."""
+    return any(under_way() for under_way in _working)
+
+
 def must_poll() -> bool:
     """Return whether this rank has work under way whose end rings no bell. Local."""
     return any(under_way() for under_way in _polled)
-
-
-class _ForRanks:
-    """The last wait of this rank that only the programs of other ranks can end.
-
-    Attributes:
-        since: time at which the wait became long enough to sleep, by `time.monotonic`.
-        seen: time of its last sleep; 0: the wait is over.
-    """
-
-    since = seen = 0.0
-
-
-_for_ranks = _ForRanks()
-
-
-def waited_for_ranks() -> float:
-    """Return for how many seconds this rank has been waiting for other ranks; 0: it is not waiting. Local."""
-    now = time.monotonic()
-    return now - _for_ranks.since if now < _for_ranks.seen + _AWAKE else 0.0
 
 
 class Idle:
@@ -136,13 +131,13 @@ class Idle:
     Args:
         bell: whether every awaited event rings the bell of this rank.
         end: time of the timeout, by `time.monotonic`; None: never.
-        for_ranks: whether only the programs of other ranks can end the wait: see `waited_for_ranks`.
+        why: describes what the wait is for if only other ranks can end it: see `waits`.
     """
 
-    __slots__ = ("_bell", "_crowded", "_end", "_failed", "_for_ranks", "_since")
+    __slots__ = ("_bell", "_crowded", "_end", "_failed", "_since", "_why")
 
-    def __init__(self, bell: bool = False, end: float | None = None, for_ranks: bool = False) -> None:
-        self._bell, self._end, self._for_ranks = bell, end, for_ranks and end is None
+    def __init__(self, bell: bool = False, end: float | None = None, why: waits.Why | None = None) -> None:
+        self._bell, self._end, self._why = bell, end, why if end is None else None
         self._failed, self._since, self._crowded = 0, 0.0, cores.crowded()
 
     @property
@@ -151,13 +146,10 @@ class Idle:
         return not self._crowded and self._failed < _IDLE_POLLS
 
     def reset(self) -> None:
-        """Take note that a poll has found work. Local."""
-        self._failed = 0
-
-    def over(self) -> None:
-        """Take note that the wait is over. Local."""
+        """Take note that a poll has found work, or that the wait is over. Local."""
         if self._failed > _YIELDS:
-            _for_ranks.seen = 0.0
+            waits.over()
+        self._failed = 0
 
     def pause(self, look: Poll) -> None:
         """Take note of a failed poll; return at once, or yield the processor, or sleep. Local.
@@ -175,8 +167,8 @@ class Idle:
 
     def _sleep(self, look: Poll) -> None:
         now = time.monotonic()
-        if self._for_ranks:
-            _for_ranks.since, _for_ranks.seen = self._since, now
+        if self._why is not None:
+            waits.note(self._why, now)
         if self._bell and not must_poll():
             seconds = _LONGEST_SLEEP
         else:
@@ -186,6 +178,7 @@ class Idle:
         if self._end is not None:
             seconds = min(seconds, self._end - now)
         if seconds >= _NAP:
-            _bell.sleep(seconds, look)
+            if _bell.sleep(seconds, look):
+                waits.over()
         else:
             os.sched_yield()

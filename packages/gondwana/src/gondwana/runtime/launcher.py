@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from gondwana.inputs import whole_number
 from gondwana.runtime.files import process_table, text_of
+from gondwana.runtime.watching.restarts import RESTARTED
 
 NOTE = "GONDWANA_RANK_PROCESS"
 """Name of the variable with the process number of a rank and the identity of its job, for the rank's children."""
@@ -188,6 +189,21 @@ def _listening() -> frozenset[int]:
     texts = map(text_of, ("/proc/net/tcp", "/proc/net/tcp6"))
     sockets = (line.split() for text in texts for line in text.splitlines()[1:])
     return frozenset(int(words[1].rpartition(":")[2], 16) for words in sockets if words[3] == _LISTENS)
+
+
+BEGAN = "GONDWANA_BEGAN"
+"""Variable with the time [ns since 1970] of the first start of a job that is started again."""
+
+
+def restarted() -> int:
+    """Return how often this job was started again: by `gondwana run --restarts`, or by Slurm's requeue. Local.
+
+    Example:
+        >>> import gondwana as gw
+        >>> gw.restarted()
+        0
+    """
+    return sum(int(os.environ.get(name) or 0) for name in (RESTARTED, "SLURM_RESTART_COUNT"))
 
 
 def name_of(process: int) -> str:

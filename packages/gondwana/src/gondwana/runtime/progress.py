@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 from gondwana.errors import GondwanaError
 from gondwana.runtime import cores, idle, tracing
+from gondwana.runtime.watching import waits
 
 Poll = Callable[[], bool]
 """Does the available work, and returns whether it found any."""
@@ -41,12 +42,21 @@ class Scheduler(Protocol):
     """Suspends tasks where they would wait."""
 
     def wait_until(
-        self, ready: Callable[[], bool], what: str, timeout: float | None, source: Source | None, bell: bool
+        self,
+        ready: Callable[[], bool],
+        what: str,
+        timeout: float | None,
+        source: Source | None,
+        bell: bool,
+        why: waits.Why | None,
     ) -> None:
         """Suspend the calling task until a condition holds: as `wait_until` of this module."""
 
     def run_others(self) -> bool:
         """Run the other tasks of this thread that can run now; return whether there were any."""
+
+    def alive(self) -> bool:
+        """Return whether any tasks have not ended."""
 
 
 class _Tasks:
@@ -108,17 +118,20 @@ class ProgressError(GondwanaError, RuntimeError):
     """A blocking call was made where it could never return."""
 
 
-def register(move: Poll, serve: Poll | None = None, under_way: Poll | None = None) -> None:
+def register(move: Poll, serve: Poll | None = None, under_way: Poll | None = None, *, own: bool = False) -> None:
     """Register a source of work, polled by every later call with progress. Local.
 
     Args:
         move: internal progress: moves data and completes futures, and runs no user code.
         serve: user-level progress: runs user code, inside `callback()`.
         under_way: returns whether there is work whose end only polls find, so that this rank must not sleep for long.
+        own: whether that work goes on without the other ranks, so that a waiting rank does not stand still meanwhile.
     """
     _movers.append(move)
     if under_way is not None:
         idle.poll_for(under_way)
+        if own:
+            idle.works_while(under_way)
     if serve is not None:
         _servers.append(serve)
 
@@ -203,8 +216,8 @@ def suspend_by(scheduler: Scheduler) -> None:
 
 
 def has_tasks() -> bool:
-    """Return whether tasks of this rank may run while its program waits, or has finished. Local."""
-    return _tasks.scheduler is not None
+    """Return whether this rank has tasks that have not ended. Local."""
+    return _tasks.scheduler is not None and _tasks.scheduler.alive()
 
 
 def current_task() -> object:
@@ -271,7 +284,7 @@ def wait_until(
     source: Source | None = None,
     *,
     bell: bool = False,
-    for_ranks: bool = False,
+    why: waits.Why | None = None,
 ) -> None:
     """Make user-level progress until a condition holds; other tasks of this rank run meanwhile. Local; blocks.
 
@@ -282,7 +295,8 @@ def wait_until(
         source: calls back when the condition begins to hold; None: `ready` is polled.
         bell: whether the condition becomes true on this rank or by a ring of its bell, so that the rank may sleep
             meanwhile.
-        for_ranks: whether only the programs of other ranks make it hold, so that it never does once they have finished.
+        why: describes the wait if only acts of other ranks make the condition hold; called on another thread, after a
+            second. None: something else may, so that this rank never counts as standing still here.
 
     Raises:
         ProgressError: called inside a callback while the condition does not hold yet.
@@ -293,7 +307,7 @@ def wait_until(
     refuse_in_callback(what)
     end = None if timeout is None else time.monotonic() + timeout
     left = timeout
-    idleness = idle.Idle(bell, end, for_ranks)
+    idleness = idle.Idle(bell, end, why)
 
     holds = False  # asked once only: a signal's `ready` consumes what it has found
 
@@ -302,19 +316,21 @@ def wait_until(
         holds = ready()
         return holds or serve_others()
 
-    while not (holds or ready()):
-        if _tasks.scheduler is not None:  # perhaps since a moment ago, when another rank has started a task here
-            _tasks.scheduler.wait_until(ready, what, left, source, bell)
-            return
-        if serve_others() or (idleness.is_brief and _attention.serve is not None and _attention.serve()):
-            idleness.reset()
-            continue
-        idleness.pause(look)
-        if end is not None and (left := end - time.monotonic()) < 0.0:
-            if holds or ready():
+    try:
+        while not (holds or ready()):
+            if _tasks.scheduler is not None:  # perhaps since a moment ago, when another rank has started a task here
+                _tasks.scheduler.wait_until(ready, what, left, source, bell, why)
                 return
-            raise TimeoutError(f"waited {timeout:g} s for {what}: give a longer timeout=, or None")
-    idleness.over()
+            if serve_others() or (idleness.is_brief and _attention.serve is not None and _attention.serve()):
+                idleness.reset()
+                continue
+            idleness.pause(look)
+            if end is not None and (left := end - time.monotonic()) < 0.0:
+                if holds or ready():
+                    return
+                raise TimeoutError(f"waited {timeout:g} s for {what}: give a longer timeout=, or None")
+    finally:
+        idleness.reset()
 
 
 def refuse_in_callback(what: str) -> None:

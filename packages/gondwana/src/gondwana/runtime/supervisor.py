@@ -29,6 +29,16 @@ import threading
 import time
 from collections.abc import Sequence
 
+TYPE_CHECKING = False  # as in `typing`, which takes as long to import as all the rest
+
+if TYPE_CHECKING or __package__:
+    from gondwana.runtime.watching import notices, restarts
+else:
+    # At the end, so that none of its files hides a module of Python's.
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "watching"))
+    import notices
+    import restarts
+
 PATIENCE = 60.0
 """Seconds that ranks have to stop after they were last seen writing."""
 
@@ -38,6 +48,9 @@ LONGEST = 600.0
 MUCH = 1 << 20
 """Bytes between two looks that count as writing; what a rank prints does not."""
 
+ROLL_CALL_TIME, REST = 1.5, 0.1
+"""Seconds that the ranks have for it after Ctrl-C, and for its other lines after the first."""
+
 ECHO = 0.5
 """Seconds after a signal in which another one does not count: timeout(1), for one, sends each of its signals twice."""
 
@@ -46,30 +59,6 @@ OVERDUE = 60.0
 
 KILL_AFTER = 5.0
 """Seconds that the launcher has to end the job, before all of it is killed."""
-
-NOTICES = (
-    b"MPI_ABORT was invoked on rank ",
-    b"Primary job  terminated normally, but ",
-    b"prterun has exited due to process rank ",
-    b"prterun detected that one or more processes exited with non-zero status",
-)
-"""Beginnings of the first line of a notice; the launcher's words about a rank killed by a signal are not one."""
-
-REFUSAL = b"gondwana: error: "
-REPORTS = (b"[rank ", REFUSAL, b"gondwana: rank ", b"gondwana: where the ranks stand")
-"""Beginnings of the lines in which a rank says why the job ends."""
-
-TIME_OVER = b"gondwana: where the ranks stand (the time limit of "
-"""Beginning of the report after which MPICH's launcher may end with the status of another rank."""
-
-RULE = 60
-"""The fewest hyphens in the line above and below a notice."""
-
-LINES = 20
-"""The most lines of a notice."""
-
-KILLED = b"prterun noticed that process rank "
-"""Beginning of the first line of the launcher's words about a rank that a signal has ended."""
 
 SESSIONS = "PRTE_MCA_prte_local_tmpdir_base"
 """Name of the variable with the folder in which Open MPI's launcher makes the folder of its job.
@@ -86,75 +75,23 @@ Ranks that are killed leave one file each there, so a job has its own folder, wh
 SHARED_MEMORY = "/dev/shm/."
 """The value that asks for such a folder in Open MPI's default place; `/.` at its end asks for one in another place."""
 
+FAILED = 255
+"""Status of ssh, and of a launcher, that could not go on."""
+
+LETHAL = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
+"""Signals by which ranks are lost."""
+
 STDIN, TIMED_OUT, _TRACE, _PARTS = "GONDWANA_STDIN", 124, "GONDWANA_TRACE", ".parts"
 """As in `gondwana.runtime`: `beginning`, `watching.watchdog` and `tracing`, which this process does not import."""
 
 DRAIN = 2.0
 """Seconds to wait, after the launcher has ended, for errors of processes that it has left behind."""
 
-_STRAY = b"\0"  # prterun 5.0.11 prints it after its last notice, before or after the words of a rank
-
 _LOOK, _RANKS = 0.25, (b"PMIX_RANK=", b"PMI_RANK=")
 _NOTE = b"GONDWANA_RANK_PROCESS="  # as in `gondwana.runtime.launcher`: children of a rank have it
 _PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None)
-
-
-class Errors:
-    """Separates notices of the launcher from the error output of a job, which comes in pieces of any length. Pure."""
-
-    def __init__(self) -> None:
-        self._line = b""
-        self._held = b""
-        self._notices = b""
-        self.status = 0  # of the first rank that has reported; 0: none has
-        self.time_is_over = False
-
-    def pass_on(self, data: bytes) -> bytes:
-        """Return the data that can be printed now: all but what is, or may become, a notice. Local."""
-        passed = b""
-        for piece in data.splitlines(keepends=True):
-            if self._line:  # its start has been passed on
-                passed += self._passed(piece)
-                continue
-            self._held = _without_stray(self._held + piece)
-            while self._held and not _may_be_notice(self._held):
-                line, newline, rest = self._held.partition(b"\n")
-                passed += self._passed(line + newline)
-                self._held = _without_stray(rest)
-            if _is_notice(self._held):
-                if KILLED in self._held:
-                    passed += self._death(self._held)
-                else:
-                    self._notices += self._held
-                self._held = b""
-        return passed
-
-    def end(self) -> bytes:
-        """Return the data to print when no more will come; notices only if no rank has reported. Local."""
-        held = b"" if self._notices and not self._held.strip(_STRAY) else self._held
-        return held + (b"" if self.status else self._notices)
-
-    def _death(self, notice: bytes) -> bytes:
-        """Return one line on a rank that a signal has ended before others could report it; else the notice itself."""
-        import re  # seldom needed, and large
-
-        words = rb"process rank (\d+) with PID (\d+) on node (\S+) exited on (signal \d+(?: \([^)]*\))?)"
-        found = None if self.status else re.search(words, b" ".join(notice.split()))
-        if found is None:
-            return notice
-        self.status = 1
-        return b"gondwana: rank %b (process %b on %b) was ended by %b; ending the job\n" % found.groups()
-
-    def _passed(self, piece: bytes) -> bytes:
-        self._line = (self._line + piece)[: len(max(*REPORTS, TIME_OVER, key=len))]
-        self.time_is_over = self.time_is_over or self._line.startswith(TIME_OVER)
-        if not self.status and self._line.startswith(REPORTS):
-            self.status = 2 if self._line.startswith(REFUSAL) else 1
-        if piece.endswith(b"\n"):
-            self._line = b""
-        return piece
 
 
 class Supervisor:
@@ -174,7 +111,8 @@ class Supervisor:
         self._asked, self._asked_at = 0, 0.0
         self._ended = False
         self._timed_out = False
-        self._printed = Errors()
+        self._printed = notices.Errors()
+        self.lost = ""
         limit = _time_limit()
         self._continue_at, self._limit_at = time.monotonic() + limit, time.monotonic() + 2 * limit + OVERDUE
         self._written = 0
@@ -183,7 +121,7 @@ class Supervisor:
         stops = {number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN}
         self._signals = stops | {signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD}
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
+        self._mask = mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
         source, sink = os.pipe()
         self._folders = self.prepare()
         self._job = _start(command, mask, end_signal, sink)
@@ -211,7 +149,10 @@ class Supervisor:
                 self._errors.join(DRAIN)
                 for folder in self._folders:
                     _remove(folder)
-                return self._status(os.waitstatus_to_exitcode(status))
+                code = os.waitstatus_to_exitcode(status)
+                self.lost = self._loss(code)
+                signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+                return self._status(code)
             self._watch_deadline()
 
     def _next_signal(self) -> int:
@@ -230,6 +171,8 @@ class Supervisor:
             return
         self._asked, self._asked_at = number, now
         if not self.ask(number):
+            if number == signal.SIGINT:
+                self._call_roll()
             self._end()
             return
         self._deadline, self._latest = now + self._patience, now + max(LONGEST, self._patience)
@@ -238,6 +181,19 @@ class Supervisor:
             f"{signal.Signals(number).name}: the program has {self._patience:g} s to stop{self.grants}; "
             "a second signal ends it at once"
         )
+
+    def _call_roll(self) -> None:
+        """Have the ranks report where they are, if they can, until they have or a second signal comes. Blocks."""
+        ranks = [pid for pid in descendants(self._job) if _is_rank(pid)]
+        if not ranks or not all(_handles(pid, signal.SIGUSR1) for pid in ranks):
+            return  # they are starting, and the signal would end them
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(ranks[0], signal.SIGUSR1)
+        end = time.monotonic() + ROLL_CALL_TIME
+        while time.monotonic() < end:
+            if signal.sigtimedwait({signal.SIGINT, signal.SIGTERM}, REST) is not None or self._printed.places_reported:
+                break
+        time.sleep(REST)
 
     def ask(self, number: int) -> bool:
         """Send a signal to the ranks that handle SIGTERM, and return whether any do. Local."""
@@ -283,6 +239,23 @@ class Supervisor:
         os.kill(self._job, signal.SIGKILL if self._ended else self._end_signal)
         self._ended, self._deadline = True, time.monotonic() + KILL_AFTER
 
+    def _loss(self, status: int) -> str:
+        """Return what the job has lost, "" if it has ended by itself or was ended on purpose."""
+        lost = self._printed.lost
+        # Open MPI's launcher ends with 0 when another host is gone.
+        if (status == 0 and not lost) or self._asked or self._timed_out or self._printed.time_is_over:
+            return ""
+        if status < 0:
+            return f"MPI's launcher was ended by {signal.Signals(-status).name}"
+        if status == FAILED and not (lost or self._printed.status or self._printed.notices) and restarts.host_list():
+            return "MPI's launcher has failed without a word"  # where it reaches another host through ssh that ends
+        by_signal = status - 128 in LETHAL and not self._printed.status
+        return lost or (f"a rank was ended by {signal.Signals(status - 128).name}" if by_signal else "")
+
+    def without(self, command: Sequence[str]) -> list[str]:
+        """Return the command that starts the job again, on the hosts that are left. Local; blocks."""
+        return restarts.on_hosts_left(command, SESSIONS, _report)
+
     def _status(self, status: int) -> int:
         """Return the status of the job: the launcher's, or that of a signal if one has stopped the job."""
         if self._timed_out or (status and self._printed.time_is_over):
@@ -292,7 +265,15 @@ class Supervisor:
         if status < 0:
             _report(f"MPI's launcher was ended by {signal.Signals(-status).name}, and its ranks with it")
             return self._printed.status or 128 - status  # Open MPI's may crash where it ends ranks that connect
-        return status
+        return status or (1 if self.lost else 0)
+
+
+def supervise(kind: type[Supervisor]) -> int:
+    """Run the job that the arguments of this process name, and return its status. Local; blocks."""
+    number = int(sys.argv[1])
+    status = restarts.supervise(lambda command: kind(command, number), sys.argv[2:], _report)
+    merge_trace(dict(os.environ))
+    return status
 
 
 def merge_trace(environment: dict[str, str]) -> None:
@@ -377,8 +358,17 @@ def _start(command: Sequence[str], mask: set[int] | set[signal.Signals], end_sig
     os._exit(127)
 
 
+_input: list[int] = []
+
+
 def _readable_by_others() -> int:
-    """Return a descriptor of standard input that another process of the job can open and read."""
+    """Return a descriptor of standard input that another process of the job can open and read: the same at restarts."""
+    if not _input:
+        _input.append(_open_input())
+    return _input[0]
+
+
+def _open_input() -> int:
     if not os.isatty(0):
         with contextlib.suppress(OSError):
             os.close(os.open("/proc/self/fd/0", os.O_RDONLY | os.O_NONBLOCK))
@@ -408,7 +398,7 @@ def _pump(sink: int) -> None:
     os.close(sink)
 
 
-def _print_errors(source: int, errors: Errors) -> None:
+def _print_errors(source: int, errors: notices.Errors) -> None:
     while data := os.read(source, 1 << 16):
         _write_all(errors.pass_on(data))
     _write_all(errors.end())
@@ -419,33 +409,6 @@ def _write_all(data: bytes) -> None:
     with contextlib.suppress(OSError):
         while data:
             data = data[os.write(2, data) :]
-
-
-def _is_rule(line: bytes) -> bool:
-    return len(line) >= RULE and line == b"-" * len(line)
-
-
-def _is_notice(text: bytes) -> bool:
-    """Return whether a possible notice is complete."""
-    lines = text.split(b"\n")
-    return len(lines) > 3 and lines[-1] == b"" and _is_rule(lines[-2])
-
-
-def _without_stray(text: bytes) -> bytes:
-    """Return a text at the start of a line without the launcher's stray bytes before the words of a rank."""
-    rest = text.lstrip(_STRAY)
-    return rest if rest.startswith(REPORTS) else text
-
-
-def _may_be_notice(text: bytes) -> bool:
-    """Return whether a text at the start of a line is a notice, or the beginning of one."""
-    rule, *lines = text.split(b"\n")
-    if not lines:
-        stray = rule.startswith(_STRAY) and any(start.startswith(rule.lstrip(_STRAY)) for start in REPORTS)
-        return stray or rule == b"-" * len(rule)
-    first = lines[0]
-    fits = any(first.startswith(start) or (len(lines) == 1 and start.startswith(first)) for start in (*NOTICES, KILLED))
-    return _is_rule(rule) and fits and len(lines) <= LINES
 
 
 def _is_rank(pid: int) -> bool:
@@ -495,6 +458,4 @@ def _report(text: str) -> None:
 
 
 if __name__ == "__main__":
-    _status = Supervisor(sys.argv[2:], int(sys.argv[1])).run()
-    merge_trace(dict(os.environ))
-    sys.exit(_status)
+    sys.exit(supervise(Supervisor))

@@ -35,6 +35,7 @@ from gondwana.compiler.native import Native
 from gondwana.errors import GondwanaError
 from gondwana.futures import Future
 from gondwana.runtime import cores, exits, progress
+from gondwana.runtime.watching import waits
 from gondwana.sync.rings import FAR_RING, HEADER, LINE, LONGEST_MESSAGE, QUEUES, WORD
 from gondwana.teams import Team, addresses, mpi, windows
 
@@ -417,7 +418,7 @@ class Applied(Future[None]):
                 self._delivery.apply()
                 os.sched_yield()
         else:
-            progress.wait_until(self.done, self._what(), timeout)
+            progress.wait_until(self.done, self._what(), timeout, why=self._why)
 
     def add_done_callback(self, call: Callable[[Future[None]], None]) -> None:
         """Register `call(future)` to run on completion: immediately if complete, else inside progress. Local."""
@@ -435,6 +436,9 @@ class Applied(Future[None]):
 
     def _what(self) -> str:
         return f"rank {self._rank} to apply a signalled put"
+
+    def _why(self) -> waits.Wait:
+        return waits.Wait(f"for {self._what()}", waits.FUTURE, (self._rank,))
 
 
 _own: Delivery | None = None

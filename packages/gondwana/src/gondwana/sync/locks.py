@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -9,11 +10,12 @@ from types import TracebackType
 
 import numpy as np
 
-from gondwana.errors import UsageError
+from gondwana.errors import GondwanaError, UsageError
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.memory.segment import Segment
 from gondwana.runtime import progress
 from gondwana.runtime.races import reporter
+from gondwana.runtime.watching import waits
 from gondwana.sync.atomics import AtomicDomain
 from gondwana.teams import Team
 
@@ -84,7 +86,7 @@ class Lock:
         if not self._left or not self._return_to_queue():
             self._enqueue()
         try:
-            progress.wait_until(self._granted, repr(self), timeout)
+            progress.wait_until(self._granted, repr(self), timeout, why=self._standing)
         except BaseException as error:
             # The lock may have been granted meanwhile. Else this rank stays queued as _GONE until its turn comes.
             self._left = self._swap(self._state(self._me), _WAITING, _GONE) == _WAITING
@@ -111,6 +113,8 @@ class Lock:
         self._left = False
         self._store(self._next(self._me), _NOBODY)
         self._held = self._taken = self._swap(self._tail, _NOBODY, self._me) == _NOBODY
+        if self._held:
+            self._store(self._state(self._me), _GRANTED)  # for those who ask which rank holds it
         self._task = progress.current_task()
         if self._held:
             self._report_acquired()
@@ -179,6 +183,17 @@ class Lock:
             _spin(lambda: self._load(self._state(self._me)) == _OUTSIDE)
         return state == _GONE
 
+    def _standing(self) -> waits.Wait:
+        """Describe the wait for the holder, as far as its memory is mapped here."""
+        for place, rank in enumerate(self.team.world_ranks):
+            with contextlib.suppress(GondwanaError):
+                if self._segment.view(place)[_STATE : _STATE + 8].view(_WORD)[0] == _GRANTED:
+                    return waits.Wait(f"for {self!r}, which rank {rank} holds", waits.LOCK, (rank,))
+        return waits.Wait(f"for {self!r}", waits.LOCK)
+
+    def _taken_here(self) -> waits.Wait:
+        return waits.Wait(f"for {self!r}, which another task of this rank has", waits.LOCK)
+
     def _granted(self) -> bool:
         return self._load(self._state(self._me)) == _GRANTED
 
@@ -204,7 +219,7 @@ class Lock:
         self._refuse_twice()
         end = None if timeout is None else time.monotonic() + timeout
         while self._taken:
-            progress.wait_until(lambda: not self._taken, repr(self), timeout)
+            progress.wait_until(lambda: not self._taken, repr(self), timeout, why=self._taken_here)
             timeout = None if end is None else max(0.0, end - time.monotonic())
         self._taken, self._task = True, progress.current_task()
         return timeout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from gondwana.memory.segment import Segment
 from gondwana.runtime import cores, progress
 from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.tracing import Route, counted, traced
+from gondwana.runtime.watching import waits
 from gondwana.sync import delivery
 from gondwana.teams import SUM, Team
 
@@ -42,6 +44,9 @@ _SHOWN = 8
 
 MOST = 2**31 - 1
 """The largest number of arrivals of one call: the counters of 64 bits then never overflow."""
+
+
+_known: weakref.WeakSet[Signal] = weakref.WeakSet()
 
 
 def _route(_: object, target: Signal, rank: int, *_rest: int, **_more: int) -> Route:
@@ -127,6 +132,7 @@ class Signal:
         self._own = bases[team.rank]
         self._words = np.array([team.size, channels, team.rank, *bases], np.int64)
         self._table: int = self._words.ctypes.data
+        _known.add(self)
 
     @_reported
     @counted("signal", _route, "signal")
@@ -185,7 +191,7 @@ class Signal:
             return bool(_take_soon.call(line, n, _FEW))
 
         try:
-            progress.wait_until(ready, self._what(n, channel), timeout)
+            progress.wait_until(ready, self._what(n, channel), timeout, why=lambda: self._standing(n, channel))
         except TimeoutError:
             raise TimeoutError(
                 f"{self._what(n, channel)}: only {_count.call(line)} after {timeout:g} s; check that every rank that "
@@ -229,6 +235,11 @@ class Signal:
 
     def _legal(self) -> str:
         return f": legal are ranks 0 to {self.team.size - 1}, channels 0 to {self.channels - 1} and counts 0 to {MOST}"
+
+    def _standing(self, n: int, channel: int) -> waits.Wait:
+        found = _count.call(self._line(n, channel))
+        others = tuple(rank for rank in self.team.world_ranks if rank != self.team.world_ranks[self.team.rank])
+        return waits.Wait(f"for {self._what(n, channel)}, which has {found}", waits.SIGNAL, others)
 
     def _what(self, n: int, channel: int) -> str:
         return f"{n} arrivals on channel {channel} of {self.label}"
@@ -294,6 +305,18 @@ def signal(target: Signal, rank: int, n: int = 1, channel: int = 0) -> None:
         >>> ping_myself(done, gw.world.rank, 1000)
     """
     target.add(rank, n, channel)
+
+
+def _describe(line: int, n: int, _: int) -> waits.Wait | None:
+    """Describe what compiled code waits for by the address of the channel."""
+    for one in list(_known):
+        channel, rest = divmod(line - one._own, _CHANNEL)
+        if rest == 0 and 0 <= channel < one.channels:
+            return one._standing(n, channel)
+    return None
+
+
+waits.describe_by(waits.SIGNAL, _describe)
 
 
 def wait(source: Signal, n: int = 1, channel: int = 0) -> None:

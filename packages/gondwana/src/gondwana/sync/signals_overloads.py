@@ -13,8 +13,10 @@ from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.mpi_overloads import mpi_constant
 from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.handle_types import advise, family_type, handle_word, is_handle
+from gondwana.compiler.waits_overloads import note, over
 from gondwana.memory.segment import TABLE_HEAD
 from gondwana.runtime.tracing.part import SIGNAL_WAIT
+from gondwana.runtime.watching.waits import KINDS, SIGNAL
 from gondwana.sync import signals
 from gondwana.sync.delivery_overloads import apply_what_arrives
 from gondwana.sync.mpi_atomics import accumulate
@@ -23,6 +25,7 @@ from gondwana.sync.signals_native import CHANNEL, FAR, SPINS, add, consume, rela
 _TABLE, _CHANNELS = 0, 1
 _WORD = 8
 _POLLS_BETWEEN_PROBES = 4
+_SIGNAL = KINDS.index(SIGNAL)
 
 advise("signal", wait="gw.wait(signal, n, channel)", add="gw.signal(signal, rank, n, channel)")
 
@@ -105,6 +108,8 @@ def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
             polls += 1
             if polls % _POLLS_BETWEEN_PROBES == 0 or polls > load_word(line + SPINS):
                 receive()
+            note(polls, _SIGNAL, line, n)
+        over(polls)
         reports.report(reports.WAIT, handle_word(source, _TABLE), rank, channel, n)
         recording.end(begin, SIGNAL_WAIT, -1)
 

@@ -20,6 +20,7 @@ from gondwana.errors import KernelError
 from gondwana.futures import Future, Promise
 from gondwana.runtime import progress
 from gondwana.runtime.shared_file import SharedFile
+from gondwana.runtime.watching import waits
 from gondwana.tasks import item_rings, remote_channel
 from gondwana.tasks.remote_channel import RemoteChannel
 from gondwana.teams import world
@@ -88,7 +89,7 @@ class DistantChannel(RemoteChannel[T]):
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def _call(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+    def _call(self, function: Callable[..., Any], *args: Any) -> endpoints.Answer[Any]:
         return endpoints.request(self.home, world, function, (self._key[1], *args), {})
 
     def _visit(self, purpose: int, timeout: float | None, what: str, *item: Any) -> Answer:
@@ -97,7 +98,7 @@ class DistantChannel(RemoteChannel[T]):
         ticket = _next_ticket()
         visit = self._call(attend, purpose, ticket, True, *item)
         try:
-            answer: Answer = visit.result(timeout)
+            answer: Answer = visit.result_of(lambda: waits.Wait(f"for {what} {self!r}", waits.CHANNEL), timeout)
         except TimeoutError:
             if self._call(withdraw, ticket).result():
                 raise TimeoutError(

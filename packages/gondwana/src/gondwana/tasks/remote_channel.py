@@ -17,6 +17,7 @@ from gondwana.compiler.types.arguments import Described, describe_handle, extend
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import SharedFile
+from gondwana.runtime.watching import waits
 from gondwana.tasks import item_rings
 from gondwana.tasks.channel import ChannelClosed
 from gondwana.teams import Team, world
@@ -367,11 +368,14 @@ class RemoteChannel(Generic[T]):
 
         self._waiting[sleepers] += 1
         try:
-            progress.wait_until(ready, f"{what} {self!r}", timeout, bell=True)
+            progress.wait_until(ready, f"{what} {self!r}", timeout, bell=True, why=lambda: self._standing(what))
         finally:
             self._waiting[sleepers] -= 1
             self._stop_waiting(sleepers, result != item_rings.NOT_NOW)
         return result
+
+    def _standing(self, what: str) -> waits.Wait:
+        return waits.Wait(f"for {what} {self!r}, which has {len(self)} of {self.capacity} items", waits.CHANNEL)
 
     def _stop_waiting(self, sleepers: int, successful: bool) -> None:
         """Have this rank woken no more; if a wait was in vain, another may have to be woken in its place."""
@@ -424,6 +428,15 @@ def arrive(key: Key, capacity: int, dtype: np.dtype[Any] | None, file: SharedFil
     if near:
         channel._use(ring)
     return channel
+
+
+def _describe(ring: int, takes: int, _: int) -> waits.Wait | None:
+    """Describe what compiled code waits for by the address of the ring."""
+    found = next((one for one in list(_known.values()) if one._at == ring), None)
+    return None if found is None else found._standing("an item of" if takes else "room in")
+
+
+waits.describe_by(waits.CHANNEL, _describe)
 
 
 def at_home(number: int) -> RemoteChannel[Any] | None:

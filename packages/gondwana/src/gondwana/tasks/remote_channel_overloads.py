@@ -14,6 +14,8 @@ from gondwana.compiler.memory_order import load_acquire, pause, sched_yield, sto
 from gondwana.compiler.types.handle_types import advise, family_type, handle_word
 from gondwana.compiler.types.records import DTYPES
 from gondwana.compiler.types.unpack import scalar_type
+from gondwana.compiler.waits_overloads import note, over
+from gondwana.runtime.watching.waits import CHANNEL, KINDS
 from gondwana.tasks import item_rings_native as native
 from gondwana.tasks.item_rings import CLOSED, NOT_NOW, SIMPLE, SIZE_BITS, SLOT, STEP
 
@@ -21,6 +23,7 @@ _RING, _BELLS = 0, 1
 _SPINS = 200
 """Polls before a waiting call yields the processor between polls."""
 _FAMILY = family_type("remote_channel")
+_CHANNEL = KINDS.index(CHANNEL)
 
 _only = "channel.put(x) and channel.take(); other operations are for Python"
 advise("remote_channel", peek=_only, put_nowait=_only, take_nowait=_only)
@@ -77,6 +80,8 @@ def _await_taker(ring: int, position: int) -> None:
     while load_acquire(native.slot_of(ring, position)) - STEP.all * position == STEP.published:
         _relax(polls)
         polls += 1
+        note(polls, _CHANNEL, ring, 0)
+    over(polls)
 
 
 @overload_method(_FAMILY, "put", strict=False, jit_options=INLINED)
@@ -94,7 +99,9 @@ def _put(channel: Any, item: Any) -> Any:
         while position == NOT_NOW:
             _relax(polls)
             polls += 1
+            note(polls, _CHANNEL, ring, 0)
             position = native.claim(ring)
+        over(polls)
         if position == CLOSED:
             raise RuntimeError("an item was put into a channel that is closed")
         slot = native.slot_of(ring, position)
@@ -118,7 +125,9 @@ def _take(channel: Any) -> Any:
         while position == NOT_NOW:
             _relax(polls)
             polls += 1
+            note(polls, _CHANNEL, ring, 1)
             position = native.obtain(ring, bells)
+        over(polls)
         if position == CLOSED:
             raise RuntimeError("take from a channel that is closed, and all of whose items have been taken")
         item = _load(native.slot_of(ring, position) + SLOT.bytes, kind(0))

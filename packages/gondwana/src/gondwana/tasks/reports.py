@@ -8,7 +8,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from gondwana.runtime import exits, progress
-from gondwana.runtime.watching import rollcall
+from gondwana.runtime.watching import rollcall, waits
 
 if TYPE_CHECKING:
     from gondwana.tasks.scheduler import Home, Strand
@@ -63,6 +63,24 @@ def _described(strand: Strand) -> str:
     place = rollcall.user_place(stack(strand) or [_NOWHERE])
     name = "the program" if strand.task is None else repr(strand.task)
     return f"{name} waits for {strand.waits!r} at {place[1]}:{place[2]}"
+
+
+def standing(home: Home) -> waits.Wait | None:
+    """Describe what the program and its tasks wait for, None if one of them waits for something else. Local."""
+    found: list[waits.Wait] = []
+    texts: list[str] = []
+    for strand in home.waiting():
+        wait = None if strand.why is None else strand.why()
+        if wait is None and not getattr(strand.waits, "local", False):
+            return None
+        found.append(wait or waits.Wait(f"for {strand.waits!r}", waits.TASKS))
+        places = [place for place in stack(strand) if rollcall.has_user_code([place])]
+        name = "in the program" if strand.task is None else f"in {strand.task!r}"
+        texts.append(f"{name}{f' ({places[-1][1]}:{places[-1][2]})' if places else ''} {found[-1].what}")
+    if len(found) == 1:
+        return found[0]
+    ranks = tuple(sorted({rank for wait in found for rank in wait.ranks}))
+    return waits.Wait("; ".join(texts), waits.TASKS, ranks, max(wait.nbytes for wait in found))
 
 
 def _unfinished() -> str | None:

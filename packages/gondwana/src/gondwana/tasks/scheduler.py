@@ -19,6 +19,7 @@ from greenlet import getcurrent, greenlet
 
 from gondwana.runtime import idle, progress
 from gondwana.runtime.tracing import traced
+from gondwana.runtime.watching import waits
 from gondwana.tasks import reports
 
 if TYPE_CHECKING:
@@ -61,10 +62,12 @@ class Strand:
         bell: whether the end of its polled wait happens on this rank or rings its bell.
         condition: returns whether its wait is over, if that is polled.
         turn: number of its last wait with a time limit.
+        why: describes its wait if only other ranks can end it.
     """
 
     __slots__ = (
         "bell", "condition", "error", "greenlet", "home", "item", "pending", "ready", "switch", "task", "turn", "waits",
+        "why",
     )  # fmt: skip
 
     def __init__(self, home: Home, own: greenlet) -> None:
@@ -80,6 +83,7 @@ class Strand:
         self.bell = True
         self.condition: Callable[[], bool] = bool
         self.turn = 0
+        self.why: waits.Why | None = None
 
     def __call__(self, _: object = None) -> None:
         """Make it ready."""
@@ -197,9 +201,11 @@ class Home:
         seconds: float | None,
         source: progress.Source | None,
         bell: bool,
+        why: waits.Why | None,
     ) -> None:
         """Run others until a condition holds: see `progress.wait_until`."""
         me = self.current
+        me.why = why
         if source is None:
             me.waits, me.condition, me.bell = self, condition, bell
             self._polled.append(me)
@@ -209,7 +215,7 @@ class Home:
         try:
             self.pause_for(me, what, seconds)
         finally:
-            me.waits, me.condition = None, bool  # they may be the last references to an array
+            me.waits, me.condition, me.why = None, bool, None  # they may be the last references to an array
 
     def forget(self, strand: Strand) -> bool:
         """Remove a strand that sleeps or whose condition is polled; return whether it was to be woken."""
@@ -331,7 +337,7 @@ class Home:
         """Make progress until some strand is ready; once a wait, refuse to wait for something impossible."""
         failed, ready = 0, self.ready
         bell = len(_homes) == 1 and all(strand.bell for strand in self._polled)
-        idleness = idle.Idle(bell, self._timers[0][0] if self._timers else None)
+        idleness = idle.Idle(bell, self._timers[0][0] if self._timers else None, lambda: reports.standing(self))
         while not ready:
             if self._poll():
                 failed = 0
@@ -342,6 +348,7 @@ class Home:
                 reports.refuse_deadlock(self)
             if not ready:
                 idleness.pause(self._look)
+        idleness.reset()
 
     def _look(self) -> bool:
         return self._poll() or bool(self.ready)
@@ -476,10 +483,11 @@ def has_tasks() -> bool:
 class _Everywhere:
     """The scheduler as progress sees it, for any calling thread."""
 
-    def wait_until(
-        self, ready: Callable[[], bool], what: str, timeout: float | None, source: progress.Source | None, bell: bool
-    ) -> None:
-        home().wait_until(ready, what, timeout, source, bell)
+    def wait_until(self, *given: Any) -> None:
+        home().wait_until(*given)
+
+    def alive(self) -> bool:
+        return any(found.has_tasks() for found in homes())
 
     def run_others(self) -> bool:
         found: Home | None = progress.thread.flow.tasks

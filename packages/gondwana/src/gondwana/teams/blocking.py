@@ -11,6 +11,7 @@ import numpy as np
 from gondwana.runtime import progress
 from gondwana.runtime.races.reporting import each_collective
 from gondwana.runtime.tracing import each_method
+from gondwana.runtime.watching import waits
 from gondwana.teams import mpi
 from gondwana.teams.ops import Op
 from gondwana.teams.request import complete
@@ -95,6 +96,8 @@ class Blocking:
     comm: mpi.Communicator
     rank: int
     size: int
+    name: str
+    world_ranks: tuple[int, ...]
     on_node: OnNode | None = None
     between_nodes: BetweenNodes | None = None
 
@@ -118,7 +121,7 @@ class Blocking:
             self.on_node.barrier()
         elif self.between_nodes is None or not self.between_nodes.barrier():
             progress.refuse_in_callback(what)
-            complete(self.comm.Ibarrier(), what)
+            complete(self.comm.Ibarrier(), self._meeting(what))
 
     def _perform(self, collective: str, nbytes: int, *arguments: Any) -> None:
         """Perform a collective of MPI, and serve other ranks until it has all that it needs of them. Blocking.
@@ -129,11 +132,15 @@ class Blocking:
             *arguments: arguments of both forms.
         """
         if nbytes > SHORT or self.on_node is not None or mpi.is_serial(self.comm):
-            self._arrive()
+            self._arrive(collective)
             getattr(self.comm, collective)(*arguments)
             return
         progress.refuse_in_callback("a collective")
-        complete(getattr(self.comm, "I" + collective.lower())(*arguments), "a collective")
+        complete(getattr(self.comm, "I" + collective.lower())(*arguments), self._meeting(collective, nbytes))
+
+    def _meeting(self, collective: str, nbytes: int = 0) -> waits.Why:
+        """Return what describes the wait for the other ranks in a collective."""
+        return lambda: waits.of_collective(collective, (self.name, self.rank, self.world_ranks), nbytes)
 
     def _check_root(self, root: int) -> None:
         if not 0 <= root < self.size:

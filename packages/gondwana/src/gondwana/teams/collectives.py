@@ -177,7 +177,7 @@ class Collectives(ObjectCollectives):
 
     def _complete_folding(self, *arguments: Any) -> None:
         progress.refuse_in_callback("a collective")
-        complete(self._gather_and_fold(*arguments), "a collective")
+        complete(self._gather_and_fold(*arguments), self._meeting(arguments[0], arguments[1].nbytes))
 
     def _gather_and_fold(self, collective: str, given: Any, recv: Any, op: Op, *root: int) -> Any:
         """Start to gather contributions where they are combined; return a handle of MPI's form."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from numpy import ndarray
@@ -13,6 +14,7 @@ from numpy import ndarray
 from gondwana.runtime import progress
 from gondwana.runtime.races.reporting import exchanges, receives, sends
 from gondwana.runtime.tracing import Route, counted, traced
+from gondwana.runtime.watching import waits
 from gondwana.teams import mpi
 from gondwana.teams.buffers import Buffer, as_message, deliver, delivering, in_order
 from gondwana.teams.request import PersistentRequest, Request, complete, wait_all
@@ -78,10 +80,10 @@ class Direct(Protocol):
     send_object: Start
     receive_object: Start
 
-    def await_object(self, found: Any, rank: int, tag: int) -> Any:
+    def await_object(self, found: Any, rank: int, tag: int, message: waits.Message) -> Any:
         """Wait for the bytes of an object, or return None: mpi4py must. Blocking; user-level progress."""
 
-    def finish(self, found: int, what: str, *buffers: ndarray[Any, Any]) -> bool:
+    def finish(self, found: int, what: waits.Message | waits.Wait, *buffers: ndarray[Any, Any]) -> bool:
         """Wait until a message is complete, or return False: it was left to mpi4py. Blocking; user-level progress."""
 
 
@@ -112,14 +114,14 @@ class Messages:
         if direct is not None:
             data = self._pickler.dumps(obj)
             found = direct.send_object(direct.block, dest, tag, data)
-            if found == DONE or direct.finish(found, "a message to be sent", data):
+            if found == DONE or direct.finish(found, (waits.SEND, self.world_ranks, dest, tag), data):
                 return
         if mpi.is_serial(self.comm):
             self.comm.send(obj, self._partner(dest, "dest"), tag)
         else:
-            progress.wait_until(
-                self.comm.isend(obj, self._partner(dest, "dest"), tag).Test, "a message to be sent", for_ranks=True
-            )
+            test = self.comm.isend(obj, self._partner(dest, "dest"), tag).Test
+            why = partial(waits.of_message, waits.SEND, self.world_ranks, dest, tag)
+            progress.wait_until(test, "a message to be sent", why=why)
 
     @receives
     @traced("message", "recv")
@@ -130,12 +132,13 @@ class Messages:
             rank, number = ANY if source is None else source, direct.any_tag if tag is None else tag
             found = direct.receive_object(direct.block, rank, number, None)
             if type(found) is int:
-                found = direct.await_object(found, rank, number)
+                found = direct.await_object(found, rank, number, (waits.RECEIVE, self.world_ranks, source, tag))
             if found is not None:
                 return self._pickler.loads(found)
         place = self._from(source, tag)
         if not mpi.is_serial(self.comm):
-            progress.wait_until(lambda: self.comm.Iprobe(*place), "a message", for_ranks=True)
+            why = partial(waits.of_message, waits.RECEIVE, self.world_ranks, source, tag)
+            progress.wait_until(lambda: self.comm.Iprobe(*place), "a message", why=why)
         return self.comm.recv(None, *place)
 
     @sends
@@ -145,11 +148,11 @@ class Messages:
         direct = self.direct
         if direct is not None and type(buf) is ndarray:
             found = direct.send(direct.block, id(buf), dest, tag)
-            if found == DONE or direct.finish(found, "a message", buf):
+            if found == DONE or direct.finish(found, (waits.SEND, self.world_ranks, dest, tag), buf):
                 return
         message = as_message(in_order(buf), "buf")
         handle = self.comm.Isend(mpi.message(self.comm, message), self._partner(dest, "dest"), tag)
-        complete(handle, "a message to be sent", message.nbytes)
+        complete(handle, partial(waits.of_message, waits.SEND, self.world_ranks, dest, tag, message.nbytes))
 
     @receives
     @traced("message", "Recv")
@@ -159,11 +162,11 @@ class Messages:
         if direct is not None and type(buf) is ndarray:
             rank, number = ANY if source is None else source, direct.any_tag if tag is None else tag
             found = direct.receive(direct.block, id(buf), rank, number)
-            if found == DONE or direct.finish(found, "a message", buf):
+            if found == DONE or direct.finish(found, (waits.RECEIVE, self.world_ranks, source, tag), buf):
                 return
         message = as_message(in_order(buf), "buf", writable=True)
         handle = self.comm.Irecv(mpi.message(self.comm, message), *self._from(source, tag))
-        complete(handle, "a message", message.nbytes)
+        complete(handle, partial(waits.of_message, waits.RECEIVE, self.world_ranks, source, tag, message.nbytes))
         deliver(message)
 
     @exchanges
@@ -205,7 +208,7 @@ class Messages:
             found = direct.start(direct.block, id(recvbuf), rank, number)
             if found != UNFIT:
                 self.Send(message, dest, sendtag)
-                direct.finish(found, "a message", recvbuf)
+                direct.finish(found, (waits.RECEIVE, self.world_ranks, source, recvtag), recvbuf)
                 return
         as_message(in_order(recvbuf), "recvbuf", writable=True)
         received = self.Irecv(recvbuf, source, recvtag)
@@ -227,7 +230,8 @@ class Messages:
             found = self.Iprobe(source, tag)
             return found is not None
 
-        progress.wait_until(has_arrived, "a message", for_ranks=True)
+        why = partial(waits.of_message, waits.RECEIVE, self.world_ranks, source, tag)
+        progress.wait_until(has_arrived, "a message", why=why)
         assert found is not None
         return found
 
@@ -251,29 +255,28 @@ class Messages:
     def Isend(self, buf: Buffer, dest: int, tag: int = 0) -> Request:
         """Start ``Send``. Non-blocking; leave ``buf`` unchanged until the request has completed."""
         message = as_message(in_order(buf), "buf")
-        return Request(
-            self.comm.Isend(mpi.message(self.comm, message), self._partner(dest, "dest"), tag), None, (message,)
-        )
+        handle = self.comm.Isend(mpi.message(self.comm, message), self._partner(dest, "dest"), tag)
+        return Request(handle, None, (message,), (waits.SEND, self.world_ranks, dest, tag))
 
     @receives
     def Irecv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> Request:
         """Start ``Recv``. Non-blocking; the request's result is ``buf``."""
         message = as_message(in_order(buf), "buf", writable=True)
         handle = self.comm.Irecv(mpi.message(self.comm, message), *self._from(source, tag))
-        return Request(delivering(handle, message), buf, (message,))
+        return Request(delivering(handle, message), buf, (message,), (waits.RECEIVE, self.world_ranks, source, tag))
 
     def Send_init(self, buf: Buffer, dest: int, tag: int = 0) -> PersistentRequest:
         """Prepare sending ``buf`` to rank ``dest`` many times. Local: ``start`` of the request sends."""
         message = as_message(buf, "buf")
         handle = self.comm.Send_init(mpi.message(self.comm, message), self._partner(dest, "dest"), tag)
-        return PersistentRequest(handle, None, (message,), (None, self.world_ranks[dest], message.nbytes))
+        sent = waits.SEND, self.world_ranks, dest, tag
+        return PersistentRequest(handle, None, (message,), sent, (None, self.world_ranks[dest], message.nbytes))
 
     def Recv_init(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> PersistentRequest:
         """Prepare receiving into ``buf`` many times. Local: ``start`` of the request receives."""
         message = as_message(buf, "buf", writable=True)
-        return PersistentRequest(
-            self.comm.Recv_init(mpi.message(self.comm, message), *self._from(source, tag)), buf, (message,)
-        )
+        handle = self.comm.Recv_init(mpi.message(self.comm, message), *self._from(source, tag))
+        return PersistentRequest(handle, buf, (message,), (waits.RECEIVE, self.world_ranks, source, tag))
 
     def _partner(self, rank: int, what: str) -> int:
         if not 0 <= rank < self.size:

@@ -8,12 +8,11 @@ from typing import Any
 from gondwana.runtime import progress
 from gondwana.runtime.races.reporting import finishes
 from gondwana.runtime.tracing import Route, counted
+from gondwana.runtime.watching import waits
 from gondwana.teams.serial import SerialRequest
 
 _POLLS = 20
 """Polls in a row: some MPIs look at the network in every eighth only, and progress takes longer than all of them."""
-LONG = 1 << 20
-"""Bytes of a transfer that may take as long as a wait which counts as standing still: see `progress.wait_until`."""
 _abandoned: list[Any] = []
 """Requests whose wait an exception has ended, such as KeyboardInterrupt: they keep the buffers that MPI still uses."""
 
@@ -23,22 +22,21 @@ def size_of(buffers: Iterable[Any]) -> int:
     return sum(getattr(buffer, "nbytes", 0) for buffer in buffers)
 
 
-def complete(handle: Any, what: str = "a request", nbytes: int = 0) -> None:
+def complete(handle: Any, why: waits.Why) -> None:
     """Wait until an operation of MPI has completed whose handle only the caller has. Blocking; user-level progress.
 
     Args:
         handle: mpi4py's request.
-        what: name of the operation, for messages.
-        nbytes: bytes that it transfers.
+        why: describes what is waited for.
     """
     try:
-        _wait(handle, what, nbytes)
+        _wait(handle, why)
     except BaseException:
         _abandoned.append(handle)
         raise
 
 
-def _wait(handle: Any, what: str, nbytes: int) -> None:
+def _wait(handle: Any, why: waits.Why) -> None:
     if isinstance(handle, SerialRequest):
         handle.Wait()
         return
@@ -50,7 +48,7 @@ def _wait(handle: Any, what: str, nbytes: int) -> None:
                 return True
         return False
 
-    progress.wait_until(done, what, for_ranks=nbytes <= LONG)
+    progress.wait_until(done, "an operation of MPI", why=why)
 
 
 class Request:
@@ -68,10 +66,13 @@ class Request:
         True
     """
 
-    __slots__ = ("_buffers", "_done", "_value", "handle")
+    __slots__ = ("_buffers", "_done", "_message", "_value", "handle")
 
-    def __init__(self, handle: Any, value: Any = None, buffers: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self, handle: Any, value: Any = None, buffers: tuple[Any, ...] = (), message: waits.Message | None = None
+    ) -> None:
         self.handle = handle
+        self._message = message
         self._value = value
         self._buffers = buffers
         self._done = False
@@ -92,7 +93,7 @@ class Request:
             ProgressError: called inside a callback before it has completed.
         """
         if not self._done:
-            _wait(self.handle, "a request", size_of(self._buffers))
+            _wait(self.handle, self._why)
             self._finish()
 
     def result(self) -> Any:
@@ -105,6 +106,12 @@ class Request:
         self._done = True
         self._buffers = ()
 
+    def _why(self) -> waits.Wait:
+        nbytes = size_of(self._buffers)
+        if self._message is None:
+            return waits.Wait("for an operation of MPI", waits.COLLECTIVE, nbytes=nbytes)
+        return waits.of_message(*self._message, nbytes)
+
 
 class PersistentRequest(Request):
     """A send or receive that is prepared once and started many times. Local.
@@ -116,9 +123,14 @@ class PersistentRequest(Request):
     __slots__ = ("route",)
 
     def __init__(
-        self, handle: Any, value: Any = None, buffers: tuple[Any, ...] = (), route: Route | None = None
+        self,
+        handle: Any,
+        value: Any = None,
+        buffers: tuple[Any, ...] = (),
+        message: waits.Message | None = None,
+        route: Route | None = None,
     ) -> None:
-        super().__init__(handle, value, buffers)
+        super().__init__(handle, value, buffers, message)
         self.route = route
         self._done = True
 

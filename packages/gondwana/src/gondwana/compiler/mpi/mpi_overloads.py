@@ -31,19 +31,17 @@ from gondwana.compiler.memory_order import (
     futex_wait,
     futex_wake,
     load_word,
+    store_release,
 )
-from gondwana.compiler.mpi import (
-    objects,  # noqa: F401  (tells compiled code where requests are counted)
-    table,
-)
+from gondwana.compiler.mpi import objects, table
 from gondwana.compiler.mpi.table import LOANS, TURN
 from gondwana.compiler.types.handle_types import family_type, handle_word, is_handle
 from gondwana.compiler.types.points import INT
 
 _WORD = 8
-_OWNER, _RELEASE, _BLOCK = _WORD, 2 * _WORD, 3 * _WORD
+_OWNER, _RELEASE, _BLOCK = _WORD, 2 * _WORD, objects.MESSAGE_AT + 5 * _WORD
 """Offsets in a block of the memory's owner and of the function that gives up a reference to it, or 0; and its bytes.
-MPI's request comes first."""
+MPI's request comes first, and what it is for last."""
 
 _FREE, _TAKEN, _AWAITED = range(3)
 """Values of the word by which threads take turns: nobody has the turn, one has it, and perhaps others sleep."""
@@ -240,6 +238,15 @@ def lend_arguments() -> int:
     count = _COUNT()
     fetch_add_word(count, 1)
     return count  # type: ignore[no-any-return]
+
+
+@inlined
+def describe(request: int, *words: int) -> None:
+    """Write down what a request is for: see `objects.MESSAGE_AT`."""
+    place = request + objects.MESSAGE_AT
+    for word in words:
+        store_release(place, word)
+        place += _WORD
 
 
 @inlined

@@ -24,6 +24,10 @@ from gondwana.teams import Op, Team, addresses, mpi
 PLACES = 256
 """The most periods that have requests under way at the same time; beyond that, the last one does not end."""
 
+MESSAGE_AT = 24
+"""Where in the block of a request of compiled code are the words that say what it is for: the place of its kind in
+`waits.KINDS`, the address of the world ranks of its team, the place of the other rank, the tag, and the bytes."""
+
 _counts = np.zeros(PLACES, np.int64)
 _words = _counts.data
 _periods = [0] * PLACES

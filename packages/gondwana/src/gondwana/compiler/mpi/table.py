@@ -13,6 +13,7 @@ import numpy as np
 
 from gondwana.compiler.types.records import DTYPES
 from gondwana.runtime.tracing import recorder
+from gondwana.runtime.watching import waits
 from gondwana.teams import Op, addresses, mpi
 
 SYMBOL = "gondwana_mpi"
@@ -78,11 +79,14 @@ RECORDS = "RECORDS"
 LOANS = "LOANS"
 """Place of the address of the count of compiled code's requests that use memory of Python's objects (`objects`)."""
 
+WAITS = "WAITS"
+"""Place of the address at which compiled code says what it waits for (`runtime.watching.waits`)."""
+
 _STATUS_BYTES = 256
 
 _NAMES = [
     *(*FUNCTIONS, *OPERATIONS, *OF_REALS.values(), *sorted(DTYPES), *CONSTANTS),
-    *(UNUSED_TAG, STATUS, TURN, MAILBOX, DELIVERY, RECORDS, LOANS),
+    *(UNUSED_TAG, STATUS, TURN, MAILBOX, DELIVERY, RECORDS, LOANS, WAITS),
 ]
 SLOTS = {name: place for place, name in enumerate(_NAMES)}
 """Place of every entry in the table, by its name."""
@@ -106,6 +110,7 @@ def register() -> None:
         binding.add_symbol(SYMBOL, _table.ctypes.data)
         _registered = True
     _follow_recorder()
+    _table[SLOTS[WAITS]] = waits.ADDRESS
     if _table[0] == 0 and mpi.is_running():
         _table[: SLOTS[MAILBOX]] = _entries()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+from gondwana.runtime.watching.waits import Wait
 
 Place: TypeAlias = tuple[str, str, int]
 """Function, file, line."""
@@ -16,30 +18,70 @@ Stack: TypeAlias = list[Place]
 FINISHED: Place = ("", "", 0)
 """The only place in the stack of a rank whose program has finished."""
 
+
+class Stand(NamedTuple):
+    """Where a rank is in the program.
+
+    Attributes:
+        stack: places of its main thread; empty if it did not answer.
+        wait: what it waits for, None if it does not wait or nobody knows.
+    """
+
+    stack: Stack
+    wait: Wait | None = None
+
+    @classmethod
+    def read(cls, message: Any) -> Stand:
+        """Return what another rank has sent in JSON.
+
+        Raises:
+            TypeError: it is something else.
+            ValueError: it is something else.
+        """
+        stack, wait = message
+        if wait is not None:
+            what, kind, ranks, nbytes, tag = wait
+            wait = Wait(str(what), str(kind), tuple(map(int, ranks)), int(nbytes), int(tag))
+        return cls([(str(name), str(file), int(line)) for name, file, line in stack], wait)
+
+
 _PACKAGE = Path(__file__).resolve().parents[2]
 
 
-def roll_call(reason: str, stacks: Mapping[int, Stack | None]) -> str:
-    """Return the report on where all ranks are in the program. Local.
+def roll_call(reason: str, stands: Mapping[int, Stand], advice: str = "") -> str:
+    """Return the report on where all ranks are in the program, and what they wait for. Local.
 
     Args:
         reason: cause of the report.
-        stacks: stack of every rank; None if it did not answer.
+        stands: where every rank is.
+        advice: what to change, if that is known.
     """
-    groups: dict[Place, list[int]] = {}
-    for rank, stack in stacks.items():
-        if stack:
-            groups.setdefault(user_place(stack), []).append(rank)
-    silent = [rank for rank, stack in stacks.items() if not stack]
-    places = [f"{name_ranks(ranks)} {_name(place)}" for place, ranks in groups.items()]
+    groups: dict[tuple[Place, str], list[int]] = {}
+    for rank, stand in stands.items():
+        if stand.stack:
+            what = "" if stand.wait is None or stand.stack == [FINISHED] else stand.wait.what
+            groups.setdefault((user_place(stand.stack), what), []).append(rank)
+    silent = [rank for rank, stand in stands.items() if not stand.stack]
+    places = [
+        f"{name_ranks(ranks)} {_name(place)}" + (f" {'waits' if len(ranks) == 1 else 'wait'} {what}" if what else "")
+        for (place, what), ranks in groups.items()
+    ]
     if silent:
         places.append(f"{name_ranks(silent)} did not answer (ended, or busy in compiled code)")
-    lines = [f"gondwana: where the ranks stand ({reason}):", f"  {'; '.join(places)}{_advice(groups, silent)}"]
-    for place, ranks in groups.items():
+    odd = "" if advice else _odd(groups.values(), silent)
+    lines = [f"gondwana: where the ranks stand ({reason}):", f"  {'; '.join(places)}{odd}"]
+    if advice:
+        lines.append(f"  {advice}")
+    for (place, _), ranks in groups.items():
         if place == FINISHED:
             continue
+        part = program_part(stands[ranks[0]].stack)
+        if stands[ranks[0]].wait is not None and place in part:
+            part = part[: len(part) - part[::-1].index(place)]  # what it waits for is said above
+            if len(part) == 1:
+                continue
         lines.append(f"  rank {ranks[0]}, {_name(place)}:")
-        lines += [f"    {function} ({file}:{line})" for function, file, line in program_part(stacks[ranks[0]] or [])]
+        lines += [f"    {function} ({file}:{line})" for function, file, line in part]
     return "\n".join(lines) + "\n"
 
 
@@ -81,8 +123,8 @@ def name_ranks(ranks: Sequence[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(parts)}"
 
 
-def _advice(groups: Mapping[Place, list[int]], silent: list[int]) -> str:
-    sizes = sorted([(len(ranks), ranks) for ranks in groups.values()] + ([(len(silent), silent)] if silent else []))
+def _odd(groups: Collection[list[int]], silent: list[int]) -> str:
+    sizes = sorted([(len(ranks), ranks) for ranks in groups] + ([(len(silent), silent)] if silent else []))
     if len(sizes) > 1 and sizes[0][0] < sizes[1][0]:
         return f": look at {name_ranks(sizes[0][1])}"
     return ""

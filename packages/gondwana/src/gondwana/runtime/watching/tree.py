@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from gondwana.runtime.watching import sockets
 from gondwana.runtime.watching.channel import SPARE, Channel, Message, accept
-from gondwana.runtime.watching.rollcall import Stack
 
 Communicator: TypeAlias = Any
 """As in `gondwana.runtime.exits`."""
@@ -53,31 +52,30 @@ class Tree:
         """All open channels."""
         return self.below if self.above is None else [*self.below, self.above]
 
-    def collect(self, own: Stack, seconds: float, verb: str = "where") -> dict[int, Stack]:
-        """Return the stacks of this rank and of those below it that answer in time. Local; blocks.
+    def collect(self, own: Message, seconds: float, verb: str = "where") -> dict[int, Message]:
+        """Return the answers of this rank and of those below it that answer in time. Local; blocks.
 
         Args:
-            own: the stack of this rank.
+            own: answer of this rank.
             seconds: time limit.
             verb: question to the ranks below.
         """
         self._question += 1
         end = time.monotonic() + seconds
-        stacks = {self._rank: own}
+        answers = {self._rank: own}
         with selectors.DefaultSelector() as asked:
             for channel in list(self.below):
                 if self._send(channel, [verb, self._question, RELAYED * seconds]):
                     asked.register(channel.socket, selectors.EVENT_READ, channel)
             while asked.get_map() and (left := end - time.monotonic()) > 0:
                 for key, _ in asked.select(left):
-                    found = self._answer(key.data, asked)
-                    stacks.update(found)
-        return stacks
+                    answers.update(self._answer(key.data, asked))
+        return answers
 
-    def answer(self, question: int, stacks: dict[int, Stack]) -> None:
-        """Send stacks to the rank above. Local."""
+    def answer(self, question: int, answers: dict[int, Message]) -> None:
+        """Send answers to the rank above. Local."""
         if self.above is not None:
-            self._send(self.above, ["here", question, list(stacks.items())])
+            self._send(self.above, ["here", question, list(answers.items())])
 
     def request(self, *message: str) -> None:
         """Ask the rank above for something that concerns all ranks. Local."""
@@ -92,14 +90,14 @@ class Tree:
             self._close(channel)
             return []
 
-    def _answer(self, channel: Channel, asked: selectors.BaseSelector) -> dict[int, Stack]:
-        """Return the stacks that have arrived on a channel; it is asked no longer once it has answered or closed."""
-        found: dict[int, Stack] = {}
+    def _answer(self, channel: Channel, asked: selectors.BaseSelector) -> dict[int, Message]:
+        """Return the answers that have arrived on a channel; it is asked no longer once it has answered or closed."""
+        found: dict[int, Message] = {}
         answered = False
         for message in self.receive(channel):
             match message:
-                case ["here", self._question, list(stacks)]:
-                    found = {rank: [(name, file, line) for name, file, line in stack] for rank, stack in stacks}
+                case ["here", self._question, list(answers)]:
+                    found = dict(answers)
                     answered = True
                 case _:
                     self.kept.append(message)

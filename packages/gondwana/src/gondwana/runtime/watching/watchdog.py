@@ -1,7 +1,11 @@
-"""Reports on where the ranks are in the program: on SIGUSR1, and at the end of a time limit, which also ends the job.
+"""Reports on where the ranks are in the program: on SIGUSR1, at the end of a time limit, and when none can go on.
 
 Every rank has a thread that sleeps until it is asked for the stack of the main thread. It answers while the main
 thread waits inside MPI. Rank 0 asks all ranks and prints a roll call that names the one that differs.
+
+Once a second rank 0 looks whether it waits for other ranks itself, and as long as it does, whether all others do, too.
+If each of them has been polling in the same wait for two looks and found nothing, none of them can go on: the job ends
+with a report on who waits for whom.
 
 It also reports when another rank of the host terminated abnormally: killed, crashed, or ended by `os._exit`. Launchers
 end the job then, but not all of them report which rank it was. A rank that ends the job on purpose, with a traceback or
@@ -32,12 +36,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.errors import LaunchError, UsageError
-from gondwana.runtime import cores, exits, idle, progress
+from gondwana.runtime import cores, exits
 from gondwana.runtime.placement import report
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
-from gondwana.runtime.watching import tree
+from gondwana.runtime.watching import still, tree
 from gondwana.runtime.watching.channel import Channel, Message
-from gondwana.runtime.watching.rollcall import FINISHED, Stack, has_user_code, name_ranks, roll_call
+from gondwana.runtime.watching.deadlock import explain
+from gondwana.runtime.watching.rollcall import FINISHED, Stack, Stand, has_user_code, roll_call
+from gondwana.runtime.watching.waits import Standing
 
 ANSWER_TIME = 3.0
 """Seconds that the ranks have to answer with their stacks."""
@@ -54,11 +60,11 @@ TIMED_OUT = 124
 OVERDUE = 2 * ANSWER_TIME + 2.0
 """Seconds after the time limit in which rank 0 must have ended the job; then the others do."""
 
-LOOK = 1.0
-"""Seconds between two looks at whether all ranks stand still, once one of them has finished."""
+REPORT_TIME = 0.5
+"""Seconds that a rank which is about to raise an error gives rank 0 to report where the others are."""
 
-STILL = 1.5 * LOOK
-"""Seconds that a rank has waited for others before it counts as standing still: two looks see the same wait."""
+LOOK = 1.0
+"""Seconds between two looks at whether all ranks stand still."""
 
 DEEPEST = 200
 """The most frames of a stack that are reported, the innermost ones."""
@@ -94,9 +100,20 @@ def start(comm: exits.Communicator, limit: float | None) -> None:
     cores.share([member.cores for member in members if member.host == members[comm.rank].host])
     channels = tree.connect(comm, [member.host for member in members])
     dog = _Watchdog(comm.rank, comm.size, channels, _signal_pipe(), watch, limit)
-    exits.when_finished(dog.note_finish)
+    _running.append(dog)
     threading.Thread(target=dog.run, name="gondwana-watchdog", daemon=True).start()
     arm(limit, first=comm.rank == 0)
+
+
+def call_roll(reason: str) -> None:
+    """Have rank 0 report where the ranks are, before this one raises an error. Local; blocks for a moment.
+
+    Args:
+        reason: cause of the report.
+    """
+    for dog in _running:
+        dog.ask(reason)
+        time.sleep(REPORT_TIME)
 
 
 def arm(limit: float | None, *, first: bool) -> None:
@@ -128,6 +145,7 @@ def _signal_pipe() -> socket.socket | None:
 
 
 _kept_open: list[socket.socket] = []
+_running: list[_Watchdog] = []
 
 
 def _noted(number: int, frame: FrameType | None) -> None:
@@ -164,14 +182,15 @@ class _Watchdog:
         late = OVERDUE + 0.1 * min(rank, 50) if rank else 0.0
         self._over = math.inf if limit is None else time.monotonic() + limit
         self._deadline = self._over + late
-        self._next_look = math.inf
-        self._still = 0
-        self._finish = os.eventfd(0, os.EFD_CLOEXEC)
+        self._next_look = math.inf if rank else time.monotonic() + LOOK
+        self._first: dict[int, Standing] = {}
+        self._asked: list[str] = []
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC)
         self._quiet_until = 0.0
         self._selector = selectors.DefaultSelector()
         if signals is not None:
             self._on_readable(signals, lambda: self._on_signal(signals))
-        self._on_readable(self._finish, self._on_finish)
+        self._on_readable(self._wake, self._on_asked)
         for handle in watch.handles:
             self._on_readable(handle, functools.partial(self._on_death, handle))
         for channel in channels.channels:
@@ -205,36 +224,45 @@ class _Watchdog:
             faulthandler.cancel_dump_traceback_later()
             self._over = math.inf
 
-    def note_finish(self) -> None:
-        """Take note that the program of this rank has finished. Local; any thread may call it."""
-        os.eventfd_write(self._finish, 1)
+    def ask(self, reason: str) -> None:
+        """Have rank 0 report where the ranks are. Local; any thread may call it."""
+        self._asked.append(reason)
+        os.eventfd_write(self._wake, 1)
 
-    def _on_finish(self) -> None:
-        """Have rank 0 check whether the others still can finish."""
-        os.eventfd_read(self._finish)
-        self._look_soon()
-
-    def _look_soon(self) -> None:
-        if self._rank:
-            self._channels.request("finished")
-        else:
-            self._next_look = min(self._next_look, time.monotonic() + LOOK)
+    def _on_asked(self) -> None:
+        os.eventfd_read(self._wake)
+        while self._asked:
+            self._report_once(self._asked.pop())
 
     def _look(self) -> None:
-        """End the job if no rank can proceed: each has finished, or waits for other ranks.
-
-        This must be seen twice, since a rank may have just received what it was waiting for.
-        """
-        stacks = self._channels.collect(still_stack(), LOOK, "still")
-        finished = [rank for rank, stack in sorted(stacks.items()) if stack == [FINISHED]]
-        waiting = [rank for rank, stack in sorted(stacks.items()) if stack and stack != [FINISHED]]
-        self._still = self._still + 1 if len(finished) + len(waiting) == self._size and waiting and finished else 0
-        if self._still == 2:
-            wait, have = "waits" if len(waiting) == 1 else "wait", "has" if len(finished) == 1 else "have"
-            reason = f"{name_ranks(waiting)} {wait} for {name_ranks(finished)}, which {have} finished"
-            exits.write_error(roll_call(reason, dict(sorted(stacks.items()))))
-            exits.abort(1)
+        """End the job if no rank can go on: each has finished, or waits for other ranks, and did so a look before."""
+        now = self._still_ranks()
+        first = self._first
+        if now and _marks(now) == _marks(first) and all(now[rank].has_polled(first[rank], self._size) for rank in now):
+            stands = self._stands(LOOK)
+            waiting = {rank: stand.wait for rank, stand in stands.items() if stand.wait is not None}
+            # Once more, since only now it is known what they wait for.
+            if len(waiting) == self._size and _marks(self._still_ranks()) == _marks(now):
+                found = explain(waiting)
+                if found is not None:
+                    exits.write_error(roll_call(found.reason, stands, found.advice))
+                    exits.abort(1)
+        if _marks(now) != _marks(first):
+            self._first = now
         self._next_look = time.monotonic() + LOOK
+
+    def _still_ranks(self) -> dict[int, Standing]:
+        """Return how the ranks stand still; nothing if one of them does not, or has not answered."""
+        own = still.standing()
+        answers = {} if own is None else self._channels.collect([*own], LOOK, "still")
+        if len(answers) < self._size or not all(answers.values()):
+            return {}
+        return {rank: Standing(*answer) for rank, answer in answers.items()}
+
+    def _stands(self, seconds: float) -> dict[int, Stand]:
+        """Ask all ranks where they are."""
+        answers = self._channels.collect(_own_stand(), seconds)
+        return {rank: Stand.read(answers.get(rank, [[], None])) for rank in range(self._size)}
 
     def _on_deadline(self) -> None:
         """Report that the time limit is over, and end the job."""
@@ -273,11 +301,10 @@ class _Watchdog:
         match message:
             case ["where", int(question), float(seconds)]:
                 self._disarm(time.monotonic() + seconds)
-                self._channels.answer(question, self._channels.collect(main_stack(), seconds))
+                self._channels.answer(question, self._channels.collect(_own_stand(), seconds))
             case ["still", int(question), float(seconds)]:
-                self._channels.answer(question, self._channels.collect(still_stack(), seconds, "still"))
-            case ["finished"]:
-                self._look_soon()
+                own = still.standing()
+                self._channels.answer(question, self._channels.collect([*own] if own else [], seconds, "still"))
             case ["report", str(reason)]:
                 self._report_once(reason)
 
@@ -306,22 +333,17 @@ class _Watchdog:
 
     def _report(self, reason: str) -> None:
         """Ask every rank for its stack and print the roll call."""
-        stacks = self._channels.collect(main_stack(), ANSWER_TIME)
-        exits.write_error(roll_call(reason, {rank: stacks.get(rank) for rank in range(self._size)}))
+        exits.write_error(roll_call(reason, self._stands(ANSWER_TIME)))
 
 
-def still_stack() -> Stack:
-    """Return the stack of the main thread if this rank does nothing more without another one, else an empty one. Local.
-
-    That is so if its program has finished, or waits for other ranks for some time, and nothing else of it can run.
-    """
-    busy = progress.has_tasks() or any(_is_users(thread) for thread in threading.enumerate())
-    stack = main_stack()
-    return stack if not busy and (stack == [FINISHED] or idle.waited_for_ranks() > STILL) else []
+def _marks(stands: dict[int, Standing]) -> dict[int, int]:
+    """Return the numbers of the waits."""
+    return {rank: standing.mark for rank, standing in stands.items()}
 
 
-def _is_users(thread: threading.Thread) -> bool:
-    return thread is not threading.main_thread() and not thread.name.startswith("gondwana-")
+def _own_stand() -> Message:
+    """Describe where this rank is, as `Stand.read` takes it."""
+    return [main_stack(), still.wait()]
 
 
 def main_stack() -> Stack:

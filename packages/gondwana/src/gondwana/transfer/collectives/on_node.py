@@ -12,6 +12,7 @@ import os
 import platform
 import struct
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from gondwana.compiler.native import BYTES_AT, DATA_AT, Native, abi_is_known, pa
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
+from gondwana.runtime.watching import waits, watchdog
 from gondwana.teams import MAX, MIN, PROD, SUM, Op, Team, mpi
 from gondwana.teams.ops import UFUNCS, fold, is_folded
 
@@ -54,6 +56,9 @@ CODED = ("d", "l", "f")
 
 LATE, MISMATCH, UNFIT = -1, -2, -3
 """What machine code returns if ranks have not come yet, or are in another collective; or of arrays that it leaves."""
+
+ENTERED = 3
+"""Which word of the block of a rank is the collective that it has entered and not finished."""
 
 KINDS = 32
 """Numbers of dtypes that the block of a rank has room for."""
@@ -114,6 +119,7 @@ _BARRIER, _BCAST = BARRIER << KIND, BCAST << KIND
 _ALLGATHER, _BCAST_OBJECT = ALLGATHER << KIND, BCAST_OBJECT << KIND
 
 _world: Team | None = None
+_known: weakref.WeakSet[OnNode] = weakref.WeakSet()
 
 
 def meaning(kind: int, nbytes: int) -> int:
@@ -135,6 +141,7 @@ class OnNode:
 
     def __init__(self, team: Team, memory: npt.NDArray[np.uint8]) -> None:
         self._name, self._rank, self._size = team.name, team.rank, team.size
+        self._world_ranks = team.world_ranks
         self._all_slots = memory[HEAD:].reshape(team.size, 2, SLOT)
         self.address = int(memory.ctypes.data)
         self._block = np.array([self.address, team.rank, team.size, 0, *item_sizes()], np.int64)
@@ -149,6 +156,7 @@ class OnNode:
         self._slots: dict[tuple[np.dtype[Any], int], list[list[npt.NDArray[Any]]]] = {}
         memory[:WORD].view(np.int64)[0] = patience = 0 if cores.crowded() else _PATIENCE
         self._polls = patience or _FEW
+        _known.add(self)
 
     def barrier(self) -> None:
         """Wait until all ranks have come. Collective over team. Blocking; user-level progress."""
@@ -337,14 +345,28 @@ class OnNode:
                 mpi.drive()  # a rank that is late may need this one for a message of MPI
             return n != LATE
 
-        progress.wait_until(ready, _name(what), for_ranks=True)
+        progress.wait_until(ready, _name(what), why=self.standing)
         return n
+
+    def standing(self, *, compiled: bool = False) -> waits.Wait:
+        """Describe the collective in which this rank waits. Local.
+
+        Args:
+            compiled: whether compiled code waits.
+        """
+        words = self._all_slots[..., :WORD].view(np.int64)[..., 0]
+        n, kind = divmod(int(words[self._rank].max()), 1 << NUMBER)
+        late = tuple(self._world_ranks[rank] for rank in range(self._size) if int(words[rank, n & 1]) >> NUMBER < n)
+        has_entered = compiled or self._entered or self._block[ENTERED]
+        what = f"in {_name(kind)}, collective {n}" if has_entered else f"to begin collective {n + 1}"
+        return waits.Wait(f"{what} of {self._name}", waits.COLLECTIVE, late)
 
     def _mismatch(self, what: int) -> UsageError:
         words = self._all_slots[..., :WORD].view(np.int64)[..., 0]
         n = int(words[self._rank].max()) >> NUMBER  # others may have entered the next one, in their other slots
         given = [int(word) & (1 << NUMBER) - 1 for word in words[:, n & 1]]
         other = next((rank for rank, word in enumerate(given) if word != what), self._rank)
+        watchdog.call_roll(f"the ranks of {self._name} call different collectives")
         return UsageError(
             f"the ranks of {self._name} call different collectives: rank {self._rank} {_name(what)}, rank {other} "
             f"{_name(given[other])}; all ranks call the same ones in the same order, with buffers of one size"
@@ -371,6 +393,17 @@ def _load(address: int) -> int:
 def _name(what: int) -> str:
     name, nbytes = _NAMES[what >> KIND], what & NBYTES
     return name.format(nbytes) if nbytes else name.partition(" of {}")[0]
+
+
+def _describe(area: int, *_: int) -> waits.Wait:
+    """Describe what compiled code waits for by the address of the memory of a team, 0 if that has none."""
+    for one in list(_known):
+        if one.address == area:
+            return one.standing(compiled=True)
+    return waits.Wait("in a collective of compiled code", waits.COLLECTIVE)
+
+
+waits.describe_by(waits.COLLECTIVE, _describe)
 
 
 def share(team: Team) -> None:

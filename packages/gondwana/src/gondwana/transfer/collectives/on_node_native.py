@@ -33,7 +33,7 @@ folds = inlined(blocking.folds)
 
 _DOUBLE, _FLOAT, _LONG, _LONG_LONG = (np.dtype(char).num for char in "dflq")
 
-_AREA, _RANK, _SIZE, _ENTERED, _ITEM_SIZES = 0, 8, 16, 24, 32
+_AREA, _RANK, _SIZE, _ENTERED, _ITEM_SIZES = 0, 8, 16, 8 * on_node.ENTERED, 32
 """Where in the block of `OnNode` its words are: of the last but one, the collective that was entered but not finished;
 from the last one on, the bytes of an element by the number of its dtype."""
 

@@ -44,8 +44,10 @@ from gondwana.compiler.types.buffers import (
     on_stack,
 )
 from gondwana.compiler.types.handle_types import advise, build, family_type, is_handle
+from gondwana.compiler.waits_overloads import enter as enter_wait, leave, note, over
 from gondwana.errors import UsageError
 from gondwana.runtime.tracing import part
+from gondwana.runtime.watching.waits import COLLECTIVE, KINDS
 from gondwana.sync.delivery_overloads import apply_what_arrives, completer, has_other_nodes
 from gondwana.teams.blocking import SHORT
 from gondwana.teams.ops import Op, is_folded, operation_on
@@ -67,6 +69,7 @@ _OPERATION = family_type("operation")
 PIECE = 2**30
 """Elements that one operation combines; MPI counts with 32 bits."""
 _POLLS_BETWEEN_PROBES = 64
+_COLLECTIVE = KINDS.index(COLLECTIVE)
 
 _BARRIER_OF_ALL = on_node.meaning(on_node.BARRIER, 0)
 
@@ -105,6 +108,8 @@ def _wait_for(team: Any, rank: int, n: int) -> None:
         if polls % _POLLS_BETWEEN_PROBES == 0:
             _mpi_iprobe(_any_source(), _unused_tag(), communicator(team), on_stack(0), _status())
             apply_what_arrives()
+            note(polls, _COLLECTIVE, area, 0)
+    over(polls)
 
 
 @inlined
@@ -135,10 +140,12 @@ def _completer(name: str) -> Any:
 
     @inlined
     def wait(request: int) -> None:
+        enter_wait(_COLLECTIVE, 0, 0, 0, SHORT)
         if has_other_nodes():
             complete(request)
         else:
             _mpi_wait(request, _status())
+        leave()
 
     return wait
 

@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from gondwana.compiler.native import Native, abi_is_known, pays_off
 from gondwana.runtime import progress
+from gondwana.runtime.watching import waits
 from gondwana.teams import Op, Team, addresses, mpi
 from gondwana.teams.blocking import folds
 from gondwana.teams.messages import DONE, NOT_YET, UNFIT, Start
-from gondwana.teams.request import LONG, size_of
+from gondwana.teams.request import size_of
 from gondwana.transfer.collectives.on_node import KINDS, PLACES, item_sizes
 
 POLLS = 20
@@ -60,6 +61,7 @@ class Direct:
         words = addresses.handle(team.comm), team.size, team.rank, *handles, *item_sizes()
         self._words = np.array(words, np.int64)
         self._size = team.size
+        self._team = team.name, team.rank, team.world_ranks
         self.block = int(self._words.ctypes.data)
         self.any_tag = int(mpi.any_tag(team.comm, None) or 0)
         self.send: Start = partial(self._load, "send", _send, UNFIT)
@@ -72,7 +74,7 @@ class Direct:
 
     # -- messages ------------------------------------------------------------------------------------------------
 
-    def await_object(self, found: Any, rank: int, tag: int) -> Any:
+    def await_object(self, found: Any, rank: int, tag: int, message: waits.Message) -> Any:
         """Wait for the bytes of an object, with progress; or return None: mpi4py must. Local; blocking."""
 
         def has_come() -> bool:
@@ -81,17 +83,17 @@ class Direct:
                 found = self.receive_object(self.block, rank, tag, None)
             return type(found) is not int or found != NOT_YET
 
-        progress.wait_until(has_come, "a message", for_ranks=True)
+        progress.wait_until(has_come, "a message", why=partial(waits.of_message, *message))
         if type(found) is int:
             raise mpi.module().Exception(-found)
         return found
 
-    def finish(self, found: int, what: str, *buffers: Any) -> bool:
+    def finish(self, found: int, what: waits.Message | waits.Wait, *buffers: Any) -> bool:
         """Wait for the request that a call has left, with progress. Local; blocking.
 
         Args:
             found: Value that the call has returned.
-            what: Name of what is waited for, in messages.
+            what: Message that is waited for, or what else is.
             *buffers: Buffers of the call; MPI still uses them if an exception ends the wait.
 
         Returns:
@@ -112,7 +114,11 @@ class Direct:
             return found <= 0
 
         try:
-            progress.wait_until(done, what, for_ranks=size_of(buffers) <= LONG)
+            if isinstance(what, waits.Wait):
+                why = partial(waits.Wait, what.what, what.kind, what.ranks, size_of(buffers))
+            else:
+                why = partial(waits.of_message, *what, size_of(buffers))
+            progress.wait_until(done, "a message" if why.func is waits.of_message else "a collective", why=why)
         except BaseException:
             _abandoned.append(buffers)
             raise
@@ -127,21 +133,21 @@ class Direct:
         if not self._can_start(_barrier):
             return False
         found = _barrier.call(self.block)
-        return bool(found == DONE or self.finish(found, "a barrier"))
+        return bool(found == DONE or self.finish(found, waits.of_collective("a barrier", self._team)))
 
     def fill(self, buffer: _Array, root: int) -> bool:
         """Fill an array with that of ``root``, or return False: MPI must. Collective over team. Blocking."""
         if not self._can_start(_fill):
             return False
         found = _fill.call(self.block, id(buffer), root)
-        return bool(found == DONE or self.finish(found, "a collective", buffer))
+        return bool(found == DONE or self.finish(found, waits.of_collective("a broadcast", self._team), buffer))
 
     def gather(self, part: _Array, whole: _Array) -> bool:
         """Gather equal parts on all ranks, or return False: MPI must. Collective over team. Blocking."""
         if not self._can_start(_gather):
             return False
         found = _gather.call(self.block, id(part), id(whole))
-        return bool(found == DONE or self.finish(found, "a collective", part, whole))
+        return bool(found == DONE or self.finish(found, waits.of_collective("a gather", self._team), part, whole))
 
     def combine(self, send: _Array, recv: _Array, op: Op) -> bool:
         """Combine arrays by elements, or return False: MPI must. Collective over team. Blocking."""
@@ -152,7 +158,7 @@ class Direct:
         found = _combine.call(self.block, place, id(send), id(recv), id(parts))
         if found == DONE:
             return True
-        if not self.finish(found, "a collective", send, parts):
+        if not self.finish(found, waits.of_collective("an allreduce", self._team), send, parts):
             return False
         _fold.call(self.block, place, id(send), id(recv), id(parts))
         return True

@@ -7,7 +7,9 @@ level progress (remote calls, callbacks) is made by the Python forms only.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from gondwana.compiler.mpi import objects
 from gondwana.compiler.native import Native
 from gondwana.runtime import progress
+from gondwana.runtime.watching import waits
 from gondwana.teams import Request, Team, mpi
 
 Buffer: TypeAlias = Any
@@ -138,16 +141,34 @@ def wait_all(requests: Iterable[Request | int]) -> None:
 
 def _wait_for(request: int) -> None:
     found: int = 0
+    words = [_load(request + objects.MESSAGE_AT + 8 * word) for word in range(5)]
 
     def done() -> bool:
         nonlocal found
         found = _finish.call(request)
         return found <= 0
 
-    progress.wait_until(done, "a request of compiled code")
+    progress.wait_until(done, "a request of compiled code", why=partial(_standing, *words))
     objects.release()
     if found < 0:
         raise mpi.module().Exception(-found)
+
+
+def _standing(kind: int, ranks: int, place: int, tag: int, nbytes: int) -> waits.Wait:
+    return _describe(waits.KINDS[kind], ranks, place, tag)._replace(nbytes=nbytes)
+
+
+def _load(address: int) -> int:
+    return ctypes.c_int64.from_address(address).value
+
+
+def _describe(kind: str, ranks: int, place: int, tag: int) -> waits.Wait:
+    """Describe the message that compiled code waits for."""
+    return waits.of_message(kind, (_load(ranks + 8 * place),), 0, tag)
+
+
+for _kind in (waits.SEND, waits.RECEIVE):
+    waits.describe_by(_kind, partial(_describe, _kind))
 
 
 def memory_of(buf: Buffer) -> np.ndarray[Any, Any]:

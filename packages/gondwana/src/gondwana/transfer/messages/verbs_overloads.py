@@ -16,11 +16,13 @@ from numba.extending import overload
 
 from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, called, inlined
+from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.mpi_overloads import (
     check_team,
     checked_call,
     communicator,
     datatype_of,
+    describe,
     give_back,
     has_mpi,
     lend,
@@ -28,6 +30,7 @@ from gondwana.compiler.mpi.mpi_overloads import (
     new_request,
     ranks_in_world,
 )
+from gondwana.compiler.mpi.objects import MESSAGE_AT
 from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.buffers import (
     address_of,
@@ -37,7 +40,9 @@ from gondwana.compiler.types.buffers import (
     on_stack,
 )
 from gondwana.compiler.types.handle_types import advise
+from gondwana.compiler.waits_overloads import enter, leave
 from gondwana.runtime.tracing import part
+from gondwana.runtime.watching.waits import KINDS, RECEIVE, SEND
 from gondwana.sync.delivery_overloads import completer, has_other_nodes
 from gondwana.transfer.messages import verbs
 
@@ -48,6 +53,8 @@ _ISEND, _IRECV = "gw.isend(team, array, dest, tag)", "gw.irecv(team, array, sour
 advise("team", send=_SEND, Send=_SEND, recv=_RECV, Recv=_RECV)
 advise("team", Sendrecv="gw.sendrecv(team, sent, dest, received, source, tag)")
 advise("team", isend=_ISEND, Isend=_ISEND, irecv=_IRECV, Irecv=_IRECV)
+
+_RECEIVE_KIND, _SEND_KIND = map(KINDS.index, (RECEIVE, SEND))
 
 _mpi_send = checked_call("Send")
 _mpi_recv = checked_call("Recv")
@@ -98,10 +105,12 @@ def _send(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
         _check_partner(team, dest)
         begin, count = recording.begin(), _message_count(buf)
         reports.report(reports.SEND, communicator(team), dest, tag, 0)
+        enter(_SEND_KIND, ranks_in_world(team), dest, tag, count * item_size(buf))
         if has_other_nodes():
             _send_and_serve(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team))
         else:
             _mpi_send(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team))
+        leave()
         recording.sent(ranks_in_world(team), dest, count * item_size(buf))
         recording.end(begin, part.SEND, count * item_size(buf))
 
@@ -123,11 +132,13 @@ def _recv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
         _check_partner(team, source)
         begin, count = recording.begin(), _message_count(buf)
         reports.report(reports.EXPECT, communicator(team), source, tag, 0)
+        enter(_RECEIVE_KIND, ranks_in_world(team), source, tag, count * item_size(buf))
         if has_other_nodes():
             _receive_and_serve(address_of(buf), count, datatype_of(buf), source, tag, communicator(team))
         else:
             _mpi_recv(address_of(buf), count, datatype_of(buf), source, tag, communicator(team), _status())
         reports.report(reports.RECEIVE, 0, 0, 0, 0)
+        leave()
         recording.end(begin, part.RECV, -1)
 
     return with_mpi
@@ -151,6 +162,13 @@ def _sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag
         begin, sent, received = recording.begin(), _message_count(sendbuf), _message_count(recvbuf)
         reports.report(reports.SEND, communicator(team), dest, tag, 0)
         reports.report(reports.EXPECT, communicator(team), source, tag, 0)
+        enter(
+            _RECEIVE_KIND,
+            ranks_in_world(team),
+            source,
+            tag,
+            max(sent * item_size(sendbuf), received * item_size(recvbuf)),
+        )
         if has_other_nodes():
             arrival = on_stack(0)
             _mpi_irecv(address_of(recvbuf), received, datatype_of(recvbuf), source, tag, communicator(team), arrival)
@@ -161,6 +179,7 @@ def _sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag
                 address_of(sendbuf), sent, datatype_of(sendbuf), dest, tag,
                 address_of(recvbuf), received, datatype_of(recvbuf), source, tag, communicator(team), _status(),
             )  # fmt: skip
+        leave()
         recording.sent(ranks_in_world(team), dest, sent * item_size(sendbuf))
         reports.report(reports.RECEIVE, 0, 0, 0, 0)
         recording.end(begin, part.SENDRECV, sent * item_size(sendbuf))
@@ -185,6 +204,7 @@ def _isend(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
         reports.report(reports.SEND, communicator(team), dest, tag, 0)
         _mpi_isend(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team), request)
         recording.sent(ranks_in_world(team), dest, count * item_size(buf))
+        describe(request, _SEND_KIND, ranks_in_world(team), dest, tag, count * item_size(buf))
         return lend(request, buf)  # type: ignore[no-any-return]
 
     return with_mpi
@@ -208,6 +228,7 @@ def _irecv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
         count, request = _message_count(buf), new_request()
         reports.report(reports.EXPECT, communicator(team), source, tag, request)
         _mpi_irecv(address_of(buf), count, datatype_of(buf), source, tag, communicator(team), request)
+        describe(request, _RECEIVE_KIND, ranks_in_world(team), source, tag, count * item_size(buf))
         return lend(request, buf)  # type: ignore[no-any-return]
 
     return with_mpi
@@ -217,6 +238,13 @@ def _refuse_irecv(team: Any, buf: Any, source: Any, tag: int = 0) -> int:
     if team.size == 1:  # always; but compiled code needs a request to return
         raise RuntimeError("irecv: this program has one rank, so there is nobody to receive from in compiled code")
     return 0
+
+
+@inlined
+def _message(request: int) -> tuple[int, int, int, int, int]:
+    """Return what a request is for."""
+    at = request + MESSAGE_AT
+    return load_word(at), load_word(at + 8), load_word(at + 16), load_word(at + 24), load_word(at + 32)
 
 
 @overload(verbs.wait_all, jit_options=INLINED)
@@ -231,12 +259,15 @@ def _wait_all(requests: Any) -> Any:
         begin = recording.begin()
         for request in requests:
             if request != 0:
+                kind, ranks, rank, tag, nbytes = _message(request)
+                enter(kind, ranks, rank, tag, nbytes)
                 if has_other_nodes():
                     _complete_any(request)
                 else:
                     _mpi_wait(request, _status())
                 reports.report(reports.RECEIVE, request, 0, 0, 0)
                 give_back(request)
+        leave()
         recording.end(begin, part.WAIT_ALL, -1)
 
     return wait

@@ -10,6 +10,7 @@ compiled code alike.
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -23,6 +24,7 @@ from gondwana.compiler.types.arguments import Described, describe_handle
 from gondwana.errors import UsageError
 from gondwana.memory.segment import Segment
 from gondwana.runtime.races import Kind, reporter
+from gondwana.runtime.watching import waits
 from gondwana.teams import addresses, mpi
 from gondwana.transfer.box_copy import Copy
 from gondwana.transfer.host_copies import CopyTable, as_bytes, copy_table
@@ -148,6 +150,9 @@ RAISED = -(1 << 40)
 """What machine code returns when a kernel has raised."""
 
 
+_known: weakref.WeakSet[HostPlan] = weakref.WeakSet()
+
+
 class HostPlan(Plan):
     """A plan in host memory. Collective over its team to make."""
 
@@ -201,6 +206,17 @@ class HostPlan(Plan):
         if reporter is not None:
             reporter.add(Kind.FINISH, self._plan_address, site=reporter.site())
 
+    def _late_neighbours(self) -> list[int]:
+        """Return the neighbours on the node that have not begun the round or not written here, and all others."""
+        current = int(self._plan[HEAD.round])
+        near = [
+            rank
+            for rank, link in zip(self._near, self._links.tolist(), strict=True)
+            if _load(link[LINK.ready_in]) < current
+            or (link[LINK.pushed] < current and _load(link[LINK.enter_in]) < current)
+        ]
+        return near + [rank for rank in self._copies.neighbours if rank not in self._near]
+
     def _soon(self) -> bool:
         return not self._requests and self._advance(_SPINS)
 
@@ -231,6 +247,7 @@ class HostPlan(Plan):
         # Counters of a direction without copies: one that is always far enough, and one that nobody reads.
         self._no_counters = np.array([np.iinfo(np.int64).max, 0], np.int64)
         always, unread = self._no_counters[:1], self._no_counters[1:]
+        self._near = list(places)
         links, mine = [], self._flags.view(team.rank)
         for index, (rank, place) in enumerate(places.items()):
             theirs: npt.NDArray[Any] = self._flags.view(rank)[2 * _LINE * place :]
@@ -270,6 +287,7 @@ class HostPlan(Plan):
             )
         )
         self._plan_address = self._plan.ctypes.data
+        _known.add(self)
 
     def __gondwana_argument__(self) -> Described:  # type: ignore[override]
         """The addresses of the plan and of the function that carries it out, for compiled code."""
@@ -280,6 +298,18 @@ class HostPlan(Plan):
             )
         table.link_delivery()
         return describe_handle("plan", ("timed",) if self._timed else (), (self._plan_address, _advance.address))
+
+
+def _describe(head: int, *_: int) -> waits.Wait | None:
+    """Describe what compiled code waits for by the address of the plan."""
+    return next((one._why() for one in list(_known) if one._plan_address == head), None)
+
+
+waits.describe_by(waits.EXCHANGE, _describe)
+
+
+def _load(address: int) -> int:
+    return ctypes.c_int64.from_address(address).value
 
 
 def _row(launch: Launch) -> Kernel:

@@ -18,12 +18,15 @@ from gondwana.compiler.memory_order import bits_of, call_at, load_word, sched_yi
 from gondwana.compiler.mpi.mpi_overloads import lend_arguments
 from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.handle_types import family_type, handle_word
+from gondwana.compiler.waits_overloads import LONG, note, over
 from gondwana.runtime.tracing import recorder
+from gondwana.runtime.watching.waits import EXCHANGE, KINDS
 from gondwana.sync.delivery_overloads import apply_what_arrives
 from gondwana.transfer.host_copies_native import word_at
 from gondwana.transfer.plans.host import HEAD, RAISED
 
 _FAMILY = family_type("plan")
+_EXCHANGE = KINDS.index(EXCHANGE)
 _PLAN, _ADVANCE = range(2)
 _SPINS, _RESTS, _WORD = 10_000, 100, 8
 
@@ -95,14 +98,17 @@ def _start(plan: Any, time: Any = None) -> Any:
 def _wait(plan: Any) -> Any:
     def run(plan: Any) -> None:
         head, begin = handle_word(plan, _PLAN), recording.begin()
-        rests = _RESTS
+        rests, polls = _RESTS, 0
         _take_over(head)
         while _advance(plan, _SPINS) == 0:
             apply_what_arrives()
             rests -= 1
+            polls += LONG  # it has polled more often
+            note(polls, _EXCHANGE, head, 0)
             if rests < 0:
                 sched_yield()  # another rank may need this core to send
         reports.report(reports.FINISH, head, 0, 0, 0)
+        over(polls)
         recording.end(begin, word_at(head, HEAD.waited), _current(head))
 
     return run

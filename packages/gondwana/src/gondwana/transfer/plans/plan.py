@@ -13,6 +13,8 @@ from gondwana.memory.segment import Segment
 from gondwana.runtime import progress
 from gondwana.runtime.tracing import part
 from gondwana.runtime.tracing.recorders import Recorder, now, recorder
+from gondwana.runtime.watching import waits
+from gondwana.runtime.watching.rollcall import name_ranks
 from gondwana.teams import PersistentRequest, mpi
 from gondwana.transfer.plans.pairs import Copies
 
@@ -89,7 +91,8 @@ class Plan(ABC):
         if len(_under_way) == 1 and self._soon():
             self._finish()
         else:  # a neighbour may wait first for another plan of its, or for a call that this rank is to serve
-            progress.wait_until(self.test, "an exchange of ghosts" if self._what == "exchange" else "a plan of copies")
+            what = "an exchange of ghosts" if self._what == "exchange" else "a plan of copies"
+            progress.wait_until(self.test, what, why=self._why)
         if rounds is not None:
             rounds.end(since)
 
@@ -114,6 +117,17 @@ class Plan(ABC):
     def _goes_on(self) -> bool:
         """Return whether compiled code has a round under way."""
         return False
+
+    def _why(self) -> waits.Wait:
+        """Describe the wait for the neighbours of this rank."""
+        ranks = self._copies.team.world_ranks
+        what = "this exchange of ghosts" if self._what == "exchange" else f"this {self._what}"
+        late = tuple(sorted(ranks[rank] for rank in self._late_neighbours()))
+        return waits.Wait(f"for {name_ranks(late)} to come to {what}", waits.EXCHANGE, late, self.moved)
+
+    def _late_neighbours(self) -> list[int]:
+        """Return the neighbours for which this rank may wait."""
+        return self._copies.neighbours
 
     def _finish(self) -> None:
         try:
