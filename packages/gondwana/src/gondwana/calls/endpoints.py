@@ -14,7 +14,7 @@ from gondwana.calls.inbox import Found
 from gondwana.calls.mailbox import Mailbox, Message
 from gondwana.errors import UsageError
 from gondwana.futures import Future
-from gondwana.runtime import exits, interruptions, progress, tracing
+from gondwana.runtime import exits, interruptions, ordering, progress, tracing
 from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.sync import rings
 from gondwana.teams import RemoteError, Team, world
@@ -48,6 +48,7 @@ class AwaitedError(LookupError):
         self.key = key
 
 
+@ordering.uncounted("wait", "result", "exception")
 class Answer(Future[T]):
     """The future of a remote call."""
 
@@ -59,6 +60,7 @@ class Answer(Future[T]):
         self._value = self._error = self._calls = self._hooks = None
         self._rank, self._function = rank, function
 
+    @ordering.stepping
     def _block(self, timeout: float | None) -> None:
         if not _comes_soon(self):
             super()._block(timeout)
@@ -169,7 +171,7 @@ def _send(target: int, function: Any, tag: int, number: int, parts: list[Any]) -
     box.submit(target, rings.CALL, message)
     try:
         if not message.finished() and not progress.in_callback():
-            progress.wait_until(message.finished, f"room for a message to rank {target}")
+            progress.wait_for_room(message.finished, f"room for a message to rank {target}")
     finally:
         box.keep(message)
 

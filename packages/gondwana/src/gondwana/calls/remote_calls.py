@@ -12,7 +12,7 @@ import numpy as np
 
 from gondwana.calls import endpoints, mailbox
 from gondwana.futures import Future
-from gondwana.runtime import cores, interruptions, progress
+from gondwana.runtime import cores, interruptions, ordering, progress
 from gondwana.teams import Team, world
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1e-5, 1e-3
@@ -129,6 +129,7 @@ def try_rpc_ff(rank: int, function: Callable[..., Any], *args: Any, team: Team =
     return endpoints.offer_nothing(rank, team, function, args, kwargs)
 
 
+@ordering.counted
 def discharge() -> None:
     """Wait until no message of this rank waits for room on other ranks. Local; blocks; user-level progress.
 
@@ -182,6 +183,7 @@ def progress_thread() -> Iterator[None]:
         thread.join()
 
 
+@ordering.counted
 def quiesce(team: Team = world) -> None:
     """Wait until every call between members has run, and all that these sent in turn. Collective over team.
 
@@ -204,7 +206,7 @@ def quiesce(team: Team = world) -> None:
     progress.refuse_in_callback("quiescence")
     before: list[int] = []
     while True:
-        while progress.progress():
+        while progress.serve_all():
             pass
         totals = np.zeros(2, np.int64)
         mine = np.array(mailbox.own().totals(team.world_ranks), np.int64)

@@ -39,6 +39,8 @@ _VALUES: dict[str, tuple[str, Callable[[str], object]]] = {
     "--device": ("device", Device),
     "--time-limit": ("time_limit", float),
     "--trace": ("trace", Path),
+    "--record": ("record", Path),
+    "--replay": ("replay", Path),
 }
 """Options with a value: the arguments of `start`, and the functions that convert their words."""
 
@@ -85,6 +87,8 @@ def start(
     oversubscribe: bool = False,
     timing: bool = False,
     trace: Path | None = None,
+    record: Path | None = None,
+    replay: Path | None = None,
     dry_run: bool = False,
 ) -> None:
     """Start a program on several ranks, or print the command: see the options of `gondwana.cli.run_options`. Local.
@@ -105,6 +109,10 @@ def start(
     variables |= {"GONDWANA_TIMING": f"{time.time():.3f}"} if timing else {}
     if trace is not None:
         variables[tracing.VARIABLE] = trace_file(trace)
+    if record is not None or replay is not None:
+        from gondwana.cli import recorded
+
+        variables |= recorded.variables(record, replay, [*["-m"] * module, target, *arguments], ranks, dry_run=dry_run)
     command = launch.command(
         ranks,
         program,

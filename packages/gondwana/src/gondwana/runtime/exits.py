@@ -25,7 +25,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from gondwana.errors import GondwanaError, LaunchError, UsageError
 from gondwana.inputs import message_of
-from gondwana.runtime import idle, interruptions, launcher, progress, tracing
+from gondwana.runtime import idle, interruptions, launcher, ordering, progress, tracing
 
 Communicator: TypeAlias = Any
 """The communicator of all ranks of a job, with the methods of mpi4py's communicators."""
@@ -173,6 +173,8 @@ def let_others_report() -> None:
 def abort(status: int) -> NoReturn:
     """End all ranks at once; the job exits with ``status``. Local."""
     _state.announce()
+    if ordering.log is not None:
+        ordering.log.end()
     flush()
     if _state.comm is not None:
         _state.comm.Abort(status)
@@ -322,12 +324,12 @@ def _await_others(arrived: Any, end: float) -> bool:
         late = interruptions.take()
         if late is not None:
             raise late
-        if end == math.inf and progress.progress():
+        if end == math.inf and progress.serve_all():
             pause = 1e-4
             continue
         if time.monotonic() > end:
             return False
-        idle.sleep(pause, progress.progress if end == math.inf else arrived.Test)
+        idle.sleep(pause, progress.serve_all if end == math.inf else arrived.Test)
         pause = min(2 * pause, 0.02)
     return True
 

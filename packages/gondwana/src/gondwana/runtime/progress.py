@@ -18,10 +18,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from gondwana.errors import GondwanaError
-from gondwana.runtime import cores, idle, tracing
+from gondwana.runtime import cores, idle, ordering, tracing
 
 Poll = Callable[[], bool]
 """Does the available work, and returns whether it found any."""
@@ -51,6 +51,7 @@ class Scheduler(Protocol):
 
 class _Tasks:
     scheduler: Scheduler | None = None
+    suspends: Poll | None = None
 
 
 class _Attention:
@@ -63,6 +64,7 @@ _movers: list[Poll] = []
 _accounts: list[Callable[[], str | None]] = []
 _servers: list[Poll] = []
 _queue: deque[Callable[[], object]] = deque()
+P = ParamSpec("P")
 _Item = TypeVar("_Item")
 _moving = threading.Lock()
 
@@ -197,9 +199,14 @@ def advance() -> bool:
         _moving.release()
 
 
-def suspend_by(scheduler: Scheduler) -> None:
-    """Let a scheduler of tasks do all waiting from now on. Local."""
-    _tasks.scheduler = scheduler
+def suspend_by(scheduler: Scheduler, suspends: Poll | None = None) -> None:
+    """Let a scheduler of tasks do all waiting from now on. Local.
+
+    Args:
+        scheduler: scheduler of the tasks.
+        suspends: returns whether it is to do the present wait; None: all of them.
+    """
+    _tasks.scheduler, _tasks.suspends = scheduler, suspends
 
 
 def has_tasks() -> bool:
@@ -213,6 +220,7 @@ def current_task() -> object:
     return None if tasks is None else tasks.current.task
 
 
+@ordering.counted
 def progress() -> bool:
     """Make user-level progress: move data, run the callbacks and calls that have arrived, then other tasks. Local.
 
@@ -226,6 +234,15 @@ def progress() -> bool:
         >>> import gondwana as gw
         >>> gw.progress()
         False
+    """
+    return serve_all()
+
+
+def serve_all() -> bool:
+    """Make user-level progress as `progress` does, where the number of rounds is accidental. Local.
+
+    Returns:
+        Whether any work was done.
     """
     done = serve_others()
     if _tasks.scheduler is not None and not thread.flow.depth:
@@ -245,7 +262,7 @@ def serve_others() -> bool:
     for serve in _servers:
         if serve():
             done = True
-    for call in taken(_queue) if _queue else ():
+    for call in _due(_queue) if _queue else ():
         done = True
         with callback():
             call()
@@ -259,10 +276,62 @@ def taken(queue: deque[_Item]) -> Iterator[_Item]:
             yield queue.popleft()
 
 
+def _in_order(queue: deque[_Item]) -> Iterator[_Item]:
+    """Yield the present items of the queue of callbacks as the log of events has them."""
+    assert ordering.log is not None
+    for item in taken(queue):
+        if not ordering.log.is_due(ordering.CALLBACK):
+            queue.appendleft(item)
+            return
+        ordering.log.happens(ordering.CALLBACK)
+        yield item
+
+
+_due = taken if ordering.log is None else _in_order
+
+
+def catch_up(serve: Poll) -> None:
+    """Make progress until the recorded events up to the present step of the program have happened. Local; blocks.
+
+    Args:
+        serve: makes progress of all kinds; returns whether any work was done.
+    """
+    idleness = idle.Idle()
+    while not thread.flow.depth and ordering.log is not None and not ordering.log.caught_up():
+        if serve():
+            idleness.reset()
+        else:
+            idleness.pause(serve)
+
+
+if ordering.log is not None:
+    ordering.log.catch_up = lambda: catch_up(serve_others)
+
+
+def _ends_as_recorded(wait: Callable[P, None]) -> Callable[P, None]:
+    """Decorate `wait_until`: in a replay it ends by its time limit if it did so in the recorded run."""
+    log = ordering.log
+    if log is None or not log.replaying:
+        return wait
+
+    def wait_as_recorded(
+        ready: Callable[[], bool], what: str, timeout: float | None = None, source: Source | None = None, **how: bool
+    ) -> None:
+        if timeout is None or log.is_over() or not log.times_out():
+            wait(ready, what, timeout, source, **how)  # type: ignore[arg-type]
+            return
+        wait(lambda: log.next_of(ordering.TIMEOUT) is not None, what, **how)  # type: ignore[arg-type]
+        log.happens(ordering.TIMEOUT)
+        raise TimeoutError(f"waited {timeout:g} s for {what}: give a longer timeout=, or None")
+
+    return wait_as_recorded  # type: ignore[return-value]
+
+
 def _kind_of_wait() -> str:
     return "wait" if _tasks.scheduler is None else "suspended"
 
 
+@_ends_as_recorded
 @tracing.traced(_kind_of_wait, lambda ready, what, *_args, **_kwargs: what)
 def wait_until(
     ready: Callable[[], bool],
@@ -291,7 +360,7 @@ def wait_until(
     if ready():
         return
     refuse_in_callback(what)
-    end = None if timeout is None else time.monotonic() + timeout
+    end = None if timeout is None or ordering.repeats() else time.monotonic() + timeout
     left = timeout
     idleness = idle.Idle(bell, end, for_ranks)
 
@@ -303,7 +372,8 @@ def wait_until(
         return holds or serve_others()
 
     while not (holds or ready()):
-        if _tasks.scheduler is not None:  # perhaps since a moment ago, when another rank has started a task here
+        if _tasks.scheduler is not None and (_tasks.suspends is None or _tasks.suspends()):
+            # Perhaps since a moment ago, when another rank has started a task here.
             _tasks.scheduler.wait_until(ready, what, left, source, bell)
             return
         if serve_others() or (idleness.is_brief and _attention.serve is not None and _attention.serve()):
@@ -313,8 +383,25 @@ def wait_until(
         if end is not None and (left := end - time.monotonic()) < 0.0:
             if holds or ready():
                 return
+            if ordering.log is not None:
+                ordering.log.happens(ordering.TIMEOUT)
             raise TimeoutError(f"waited {timeout:g} s for {what}: give a longer timeout=, or None")
     idleness.over()
+
+
+def wait_for_room(ready: Callable[[], bool], what: str) -> None:
+    """Wait for room to send, which is no step of the program: arguments and errors as for `wait_until`. Local; blocks.
+
+    What arrives meanwhile may come later when the recorded order is repeated, as there may be room then.
+    """
+    if ordering.log is None:
+        wait_until(ready, what)
+        return
+    ordering.log.words[ordering.LOOSE] = 1
+    try:
+        wait_until(ready, what)
+    finally:
+        ordering.log.words[ordering.LOOSE] = 0
 
 
 def refuse_in_callback(what: str) -> None:

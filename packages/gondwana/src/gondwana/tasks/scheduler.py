@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from greenlet import getcurrent, greenlet
 
-from gondwana.runtime import idle, progress
+from gondwana.runtime import idle, ordering, progress
 from gondwana.runtime.tracing import traced
 from gondwana.tasks import reports
 
@@ -397,6 +397,115 @@ class Home:
             self._stale = 0
 
 
+class OrderedHome(Home):
+    """The tasks of one thread where events are recorded or repeated: see `runtime.ordering`.
+
+    Args:
+        log: the log of events.
+    """
+
+    __slots__ = ("_log",)
+
+    def __init__(self, log: ordering.Log) -> None:
+        super().__init__()
+        self._log = log
+        log.catch_up = lambda: progress.catch_up(self._repeat)
+
+    def suspends(self) -> bool:
+        """Return whether the present wait is to run others meanwhile, not only to make progress.
+
+        Whether a wait comes so far is accidental, so that it is an event. Without others it does not matter.
+        """
+        log = self._log
+        if log.replaying and not log.is_over():
+            suspends = log.next_of(ordering.SUSPEND) is not None
+        else:
+            suspends = self.has_tasks()
+        if suspends:
+            log.happens(ordering.SUSPEND)
+        return suspends
+
+    def wait_until(
+        self,
+        condition: Callable[[], bool],
+        what: str,
+        seconds: float | None,
+        source: progress.Source | None,
+        bell: bool,
+    ) -> None:
+        """Run others until a condition holds; they are not inside the call that waits, which begins a step then."""
+        nested, self._log.nested = self._log.nested, False
+        try:
+            super().wait_until(condition, what, seconds, source, bell)
+        finally:
+            self._log.nested = nested
+            self._log.words[ordering.STEP] += ordering.TURN
+
+    def _repeat(self) -> bool:
+        """Make progress for a call that has not waited, but may have run others in the recorded run."""
+        if self._log.next_of(ordering.SUSPEND) is None:
+            return self._poll()
+        self._log.happens(ordering.SUSPEND)
+        self.wait_until(lambda: True, "what it has waited for in the recorded run", None, None, True)
+        return True
+
+    def run_others(self) -> bool:
+        """Let those run that were ready in the recorded run, once all before has happened."""
+        self._log.catch_up()
+        nested, self._log.nested = self._log.nested, False
+        try:
+            return super().run_others()
+        finally:
+            self._log.nested = nested
+
+    def _make_progress(self) -> None:
+        self._log.words[ordering.STEP] += ordering.TURN
+        super()._make_progress()
+        try:
+            self._log.catch_up()
+        except BaseException as error:
+            self._pass_on(error)
+
+    def _wake_waiting(self) -> None:
+        log = self._log
+        if log.replaying and not log.is_over():
+            self._repeat_wakes()
+            return
+        for strand in list(self._polled):
+            if self._holds(strand):
+                log.happens(ordering.WAKE, self._polled.index(strand))
+                self._polled.remove(strand)
+                self.ready.append(strand)
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            self._ring_timer(0)
+
+    def _repeat_wakes(self) -> None:
+        """Make strands ready as in the recorded run: no other conditions are asked, since asking may take something."""
+        log = self._log
+        while (place := log.waking()) is not None and place < len(self._polled):
+            strand = self._polled[place]
+            if not self._holds(strand):
+                return
+            log.happens(ordering.WAKE, place)
+            del self._polled[place]
+            self.ready.append(strand)
+        while (number := log.next_of(ordering.TIMER)) is not None:
+            places = [place for place, timer in enumerate(self._timers) if timer[1] == number]
+            if not places:
+                raise log.differs()
+            self._ring_timer(places[0])
+
+    def _ring_timer(self, place: int) -> None:
+        _, number, *timer = self._timers[place]
+        del self._timers[place]
+        heapq.heapify(self._timers)
+        before = len(self.ready)
+        self._ring(*timer)  # type: ignore[arg-type]
+        if len(self.ready) > before:  # else the strand has not waited for it any more
+            self._log.happens(ordering.TIMER, number)
+
+
 _homes: weakref.WeakSet[Home] = weakref.WeakSet()
 
 
@@ -404,7 +513,7 @@ def home() -> Home:
     """Return the tasks of this thread. Local."""
     found: Home | None = progress.thread.flow.tasks
     if found is None:
-        found = progress.thread.flow.tasks = Home()
+        found = progress.thread.flow.tasks = Home() if ordering.log is None else OrderedHome(ordering.log)
         _homes.add(found)
     return found
 
@@ -486,4 +595,9 @@ class _Everywhere:
         return found is not None and found.run_others()
 
 
-progress.suspend_by(_Everywhere())
+def _suspends() -> bool:
+    here = home()
+    return isinstance(here, OrderedHome) and here.suspends()
+
+
+progress.suspend_by(_Everywhere(), None if ordering.log is None else _suspends)

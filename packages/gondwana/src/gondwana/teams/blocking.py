@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gondwana.runtime import progress
+from gondwana.runtime import ordering, progress
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
 from gondwana.teams.ops import Op
@@ -86,6 +86,7 @@ class BetweenNodes(Quick, Protocol):
         """Gather equal parts on all ranks, or return False. Collective over team. Blocking."""
 
 
+@ordering.each_counted
 @each_method("collective")
 class Blocking:
     """The barrier, and the common parts of all blocking collectives of a team."""

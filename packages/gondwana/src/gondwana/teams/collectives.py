@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from gondwana.runtime import progress
+from gondwana.runtime import ordering, progress
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
 from gondwana.teams.blocking import folds
@@ -48,6 +48,7 @@ _UNKNOWN = 0
 """Number of bytes if the ranks do not know those of each other, so that all must take the same way."""
 
 
+@ordering.each_counted
 @each_method("collective")
 class Collectives(ObjectCollectives):
     """Collective operations under mpi4py's names: lower case for Python objects, upper case for buffers.

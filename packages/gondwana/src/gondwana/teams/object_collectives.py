@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.runtime import ordering
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
 from gondwana.teams.blocking import FIRST, MOST_FOLDING, ROOM, Blocking
@@ -25,6 +26,7 @@ from gondwana.teams.ops import SUM, Combine, function_of
 _Bytes = npt.NDArray[np.uint8]
 
 
+@ordering.each_counted
 @each_method("collective")
 class ObjectCollectives(Blocking):
     """Collective operations on Python objects, under mpi4py's names."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gondwana.runtime import progress
+from gondwana.runtime import ordering, progress
 from gondwana.runtime.tracing import Route, counted
 from gondwana.teams.serial import SerialRequest
 
@@ -84,6 +84,7 @@ class Request:
             self._finish()
         return self._done
 
+    @ordering.counted
     def wait(self) -> None:
         """Wait until the operation has completed. Blocking; user-level progress.
 

@@ -72,6 +72,7 @@ class AccessRegion:
         """The future of all operations that have been started inside so far. Local; does not wait."""
         return when_all(*self._operations).then(lambda _: None) if self._operations else DONE
 
+    @ordering.counted
     def wait(self) -> None:
         """Wait for all operations that have been started inside so far. Blocks; user-level progress.
 
@@ -113,7 +114,7 @@ class AccessRegion:
         self._operations.append(operation)
         if len(self._operations) > self._limit:
             # Nobody else may keep those that are complete; errors are raised at the end.
-            self._operations = [one for one in self._operations if not one.done() or one.exception() is not None]
+            self._operations = [one for one in self._operations if not one.done() or one._error is not None]
             self._limit = max(_FEW, 2 * len(self._operations))
 
 
@@ -153,7 +154,7 @@ class Following(Future[T]):
     def done(self) -> bool:
         """Return whether the operation is complete. Local; no progress."""
         if not self._done and self._operation.done():
-            error = self._operation.exception()
+            error = self._operation._error
             self._settle(None if error else self._result(), error)
         return self._done
 
