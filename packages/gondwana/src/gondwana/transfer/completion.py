@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Self, TypeAlias, TypeVar
 from gondwana.calls.remote_calls import rpc
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Future, Promise, when_all
-from gondwana.runtime import interruptions, progress
+from gondwana.runtime import interruptions, ordering, progress
 from gondwana.sync.signals import Signal, SignalAt
 from gondwana.teams import Team, world
 from gondwana.transfer.box import StridedBox
