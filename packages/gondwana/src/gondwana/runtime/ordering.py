@@ -13,6 +13,7 @@ GONDWANA_REPLAY. Without them decorators return what they decorate, so that prog
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import mmap
@@ -83,7 +84,7 @@ class Log:
         self.nested = False
         self.catch_up: Callable[[], None] = lambda: None
         self._process = os.getpid()
-        self._path = folder / f"{0 if launch is None else launch.rank}{SUFFIX}"
+        self._path = folder.absolute() / f"{0 if launch is None else launch.rank}{SUFFIX}"
         self._memory = self._open_recorded() if replaying else self._create()
         self.words: Final = memoryview(self._memory).cast("q")
         self.address: Final = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
@@ -203,13 +204,20 @@ class Log:
 
     # -- the end -------------------------------------------------------------------------------------------------
 
+    def withdraw(self) -> None:
+        """Leave the log to the children of this process, which is no rank after all. Local."""
+        os.environ[REPLAY if self.replaying else RECORD] = str(self._path.parent)
+        if not self.replaying:
+            self._path.unlink(missing_ok=True)
+
     def end(self) -> None:
         """End the log: shorten the file of a recording, and say what is missing in it, or was not repeated. Local."""
         words = self.words
         if os.getpid() != self._process:
             return  # a copy of the rank
         if not self.replaying:
-            os.truncate(self._path, WORD * (HEAD + EVENT * words[AT]))
+            with contextlib.suppress(OSError):  # the folder may have been removed
+                os.truncate(self._path, WORD * (HEAD + EVENT * words[AT]))
             if words[FULL]:
                 print(f"rank {words[RANK]}: only its first {EVENTS} events are recorded", file=sys.stderr)
         elif not self.is_over():
@@ -218,13 +226,16 @@ class Log:
         words[ROOM] = words[AT]
 
 
-def _from_environment() -> Log | None:
-    """The log that the environment asks for. Children of this process are not ranks, and have none."""
+def _from_environment() -> tuple[Log | None, UsageError | None]:
+    """The log that the environment asks for, or why there is none. Children of this process are not ranks."""
     record, replay = os.environ.pop(RECORD, ""), os.environ.pop(REPLAY, "")
-    return Log(Path(replay or record).absolute(), launcher.detect(), bool(replay)) if record or replay else None
+    try:
+        return (Log(Path(replay or record), launcher.detect(), bool(replay)) if record or replay else None), None
+    except UsageError as error:
+        return None, error
 
 
-log: Final = _from_environment()
+log, problem = _from_environment()
 
 
 def repeats() -> bool:
