@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gondwana.errors import UsageError
-from gondwana.inputs import message_of, read_text
+from gondwana.inputs import read_text
 from gondwana.runtime import files, ordering
 
 _ABOUT = "run.json"
@@ -50,11 +50,11 @@ def variables(
 
 def _compare(folder: Path, about: dict[str, str | int]) -> None:
     """Raise if the run to be repeated is another than the recorded one."""
-    path = folder / _ABOUT
+    text = read_text(folder / _ABOUT, f"--replay {folder}", _MOST, "name the folder of a recorded run")
     try:
-        found = json.loads(read_text(path, f"--replay {folder}", _MOST))
-    except ValueError as error:
-        raise UsageError(f"--replay {folder}: {path} is damaged ({message_of(error) or error}): record anew") from None
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
     if found != about:
         recorded = found if isinstance(found, dict) else {}
         raise UsageError(

@@ -52,7 +52,7 @@ KIND_SHIFT = 56
 TURN = 2
 """What a call adds to the step."""
 
-CALLBACK, TIMEOUT, SUSPEND, WAKE, TIMER, ENVELOPE, PUT, TAKE, PEEK, CLOSE = range(4, 14)
+CALLBACK, TIMEOUT, SUSPEND, YIELD, WAKE, TIMER, ENVELOPE, PUT, TAKE, PEEK, CLOSE = range(4, 15)
 """Kinds of events; those below are messages, by the numbers of their queues in `sync.rings`. Their value is the sender,
 as the place of the rank in the inbox; of a wake-up the place among the waiting tasks; of a timer its number; of an
 envelope the rank and the tag; of a channel its name and the position in its ring."""
@@ -280,6 +280,12 @@ def each_counted(kind: C) -> C:
 def caught_up(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a call that begins a step in machine code: in a replay it ends when the events of that have happened."""
     return stepping(function, 0) if log is not None and log.replaying else function
+
+
+def plain(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that `counted` has decorated as it was before. Local."""
+    found: Callable[P, R] = function.__wrapped__  # type: ignore[attr-defined]
+    return found
 
 
 def uncounted(*names: str) -> Callable[[C], C]:

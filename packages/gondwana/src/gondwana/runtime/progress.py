@@ -235,19 +235,14 @@ def progress() -> bool:
         >>> gw.progress()
         False
     """
-    return serve_all()
-
-
-def serve_all() -> bool:
-    """Make user-level progress as `progress` does, where the number of rounds is accidental. Local.
-
-    Returns:
-        Whether any work was done.
-    """
     done = serve_others()
     if _tasks.scheduler is not None and not thread.flow.depth:
         done |= _tasks.scheduler.run_others()
     return done
+
+
+serve_all = progress if ordering.log is None else ordering.plain(progress)
+"""The same for loops of the library whose number of rounds is accidental: no step of the program."""
 
 
 def serve_others() -> bool:

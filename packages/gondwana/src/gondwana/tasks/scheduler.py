@@ -443,6 +443,9 @@ class OrderedHome(Home):
 
     def _repeat(self) -> bool:
         """Make progress for a call that has not waited, but may have run others in the recorded run."""
+        if self._log.next_of(ordering.YIELD) is not None:
+            self._give_way()
+            return True
         if self._log.next_of(ordering.SUSPEND) is None:
             return self._poll()
         self._log.happens(ordering.SUSPEND)
@@ -450,13 +453,23 @@ class OrderedHome(Home):
         return True
 
     def run_others(self) -> bool:
-        """Let those run that were ready in the recorded run, once all before has happened."""
-        self._log.catch_up()
+        """Let those run that are ready, or were in the recorded run; whether there are any is an event."""
+        log = self._log
+        self._wake_waiting()
+        if not (log.next_of(ordering.YIELD) is not None if ordering.repeats() else self.ready):
+            return False
+        self._give_way()
+        return True
+
+    def _give_way(self) -> None:
+        """Let others run; they are not inside the call that does it, which begins a step then."""
+        self._log.happens(ordering.YIELD)
         nested, self._log.nested = self._log.nested, False
         try:
-            return super().run_others()
+            yield_task()
         finally:
             self._log.nested = nested
+            self._log.words[ordering.STEP] += ordering.TURN
 
     def _make_progress(self) -> None:
         self._log.words[ordering.STEP] += ordering.TURN
