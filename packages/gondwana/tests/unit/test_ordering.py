@@ -11,7 +11,7 @@ import pytest
 from gondwana.cli import recorded
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.runtime import ordering
-from gondwana.runtime.ordering import AT, CALLBACK, ENVELOPE, FULL, STEP, TAKE, TIMEOUT, TURN, WAKE, Log
+from gondwana.runtime.ordering import AT, CALLBACK, ENVELOPE, FULL, STEP, TAKE, TIMEOUT, TURN, WAKE, Log, steps
 from gondwana.sync import rings
 
 CALL, REPLY = rings.CALL, rings.CALL_REPLY
@@ -119,7 +119,7 @@ def test_a_log_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_calls_are_steps_unless_nested(record: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "log", record)
+    monkeypatch.setattr(steps, "log", record)
 
     def call(inner: Callable[[], object] = bool) -> object:
         return inner()

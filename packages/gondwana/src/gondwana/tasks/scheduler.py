@@ -7,12 +7,13 @@ runs one task after the other, so that a task that never waits costs no switch.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from greenlet import getcurrent, greenlet
@@ -398,11 +399,7 @@ class Home:
 
 
 class OrderedHome(Home):
-    """The tasks of one thread where events are recorded or repeated: see `runtime.ordering`.
-
-    Args:
-        log: the log of events.
-    """
+    """The tasks of one thread where events are recorded or repeated: see `runtime.ordering`."""
 
     __slots__ = ("_log",)
 
@@ -417,26 +414,22 @@ class OrderedHome(Home):
         Whether a wait comes so far is accidental, so that it is an event. Without others it does not matter.
         """
         log = self._log
-        if log.replaying and not log.is_over():
-            suspends = log.next_of(ordering.SUSPEND) is not None
-        else:
-            suspends = self.has_tasks()
+        suspends = log.next_of(ordering.SUSPEND) is not None if ordering.repeats() else self.has_tasks()
         if suspends:
             log.happens(ordering.SUSPEND)
         return suspends
 
-    def wait_until(
-        self,
-        condition: Callable[[], bool],
-        what: str,
-        seconds: float | None,
-        source: progress.Source | None,
-        bell: bool,
-    ) -> None:
-        """Run others until a condition holds; they are not inside the call that waits, which begins a step then."""
+    def wait_until(self, *how: Any, **more: Any) -> None:
+        """Run others until a condition holds: see `Home.wait_until`."""
+        with self._outside():
+            super().wait_until(*how, **more)
+
+    @contextlib.contextmanager
+    def _outside(self) -> Iterator[None]:
+        """Let others run that are not inside the call that does it, which begins a step then."""
         nested, self._log.nested = self._log.nested, False
         try:
-            super().wait_until(condition, what, seconds, source, bell)
+            yield
         finally:
             self._log.nested = nested
             self._log.words[ordering.STEP] += ordering.TURN
@@ -445,11 +438,11 @@ class OrderedHome(Home):
         """Make progress for a call that has not waited, but may have run others in the recorded run."""
         if self._log.next_of(ordering.YIELD) is not None:
             self._give_way()
-            return True
-        if self._log.next_of(ordering.SUSPEND) is None:
+        elif self._log.next_of(ordering.SUSPEND) is not None:
+            self._log.happens(ordering.SUSPEND)
+            self.wait_until(lambda: True, "what it has waited for in the recorded run", None, None, True)
+        else:
             return self._poll()
-        self._log.happens(ordering.SUSPEND)
-        self.wait_until(lambda: True, "what it has waited for in the recorded run", None, None, True)
         return True
 
     def run_others(self) -> bool:
@@ -462,14 +455,9 @@ class OrderedHome(Home):
         return True
 
     def _give_way(self) -> None:
-        """Let others run; they are not inside the call that does it, which begins a step then."""
         self._log.happens(ordering.YIELD)
-        nested, self._log.nested = self._log.nested, False
-        try:
+        with self._outside():
             yield_task()
-        finally:
-            self._log.nested = nested
-            self._log.words[ordering.STEP] += ordering.TURN
 
     def _make_progress(self) -> None:
         self._log.words[ordering.STEP] += ordering.TURN
@@ -481,9 +469,8 @@ class OrderedHome(Home):
 
     def _wake_waiting(self) -> None:
         log = self._log
-        if log.replaying and not log.is_over():
-            self._repeat_wakes()
-            return
+        if ordering.repeats():
+            return self._repeat_wakes()
         for strand in list(self._polled):
             if self._holds(strand):
                 log.happens(ordering.WAKE, self._polled.index(strand))

@@ -1,36 +1,21 @@
-"""The order of what a program does not determine: recorded in a log of each rank, and repeated by a later run.
-
-Undetermined are the arrival of calls, replies and active messages, the wake-ups of tasks, the items that a rank gets of
-channels that several use, the senders of messages from any rank, and which waits end by their time limit. Each is an
-event: its step, its kind and a value. The step counts the calls of the program in which something may arrive. When the
-order is repeated, an event does not happen before its step nor before the events in front of it, and a call does not
-end before the events of its step have happened. So what the program sees between its calls is the same again.
-
-Whether a process does either is decided when it imports this module, by the environment variables GONDWANA_RECORD and
-GONDWANA_REPLAY. Without them decorators return what they decorate, so that programs pay nothing.
-"""
+"""The log of one rank, and its events: the kinds, the words, and what is due when it is repeated."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import ctypes
-import functools
 import mmap
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Final
 
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.inputs import open_file
 from gondwana.runtime import launcher
 from gondwana.runtime.files import reserve
-
-P = ParamSpec("P")
-R = TypeVar("R")
-C = TypeVar("C", bound=type)
 
 RECORD, REPLAY = "GONDWANA_RECORD", "GONDWANA_REPLAY"
 """Names of the variables with the folder of the logs."""
@@ -241,83 +226,3 @@ log, problem = _from_environment()
 def repeats() -> bool:
     """Return whether recorded events are repeated now, so that no time decides anything. Local."""
     return log is not None and log.replaying and not log.is_over()
-
-
-# -- calls in which something may arrive ---------------------------------------------------------------------------
-
-
-def counted(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a call of the program that may wait or make progress: it is a step of its own unless nested. Local."""
-    one = log
-    if one is None:
-        return function
-    words, catch_up = one.words, one.replaying
-
-    @functools.wraps(function)
-    def step(*args: P.args, **kwargs: P.kwargs) -> R:
-        if one.nested:
-            return function(*args, **kwargs)
-        one.nested = True
-        words[STEP] += TURN
-        try:
-            return function(*args, **kwargs)
-        finally:
-            one.nested = False
-            if catch_up and isinstance(sys.exception() or Exception(), Exception):  # else the program is to end
-                one.catch_up()
-
-    return step
-
-
-def each_counted(kind: C) -> C:
-    """Decorate the methods of a class that block: all public ones without the I of MPI. Local."""
-    for name, method in list(vars(kind).items()) if log is not None else ():
-        if callable(method) and not name.startswith(("_", "I")):
-            setattr(kind, name, counted(method))
-    return kind
-
-
-def caught_up(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a call that begins a step in machine code: in a replay it ends when the events of that have happened."""
-    return stepping(function, 0) if log is not None and log.replaying else function
-
-
-def plain(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that `counted` has decorated as it was before. Local."""
-    found: Callable[P, R] = function.__wrapped__  # type: ignore[attr-defined]
-    return found
-
-
-def uncounted(*names: str) -> Callable[[C], C]:
-    """Return a decorator of a class: calls of some inherited methods that `counted` has decorated are no steps."""
-
-    def decorate(kind: C) -> C:
-        for name in names if log is not None else ():
-            setattr(kind, name, getattr(kind, name).__wrapped__)
-        return kind
-
-    return decorate
-
-
-def stepping(function: Callable[P, R], turn: int = TURN) -> Callable[P, R]:
-    """Decorate a call whose number is determined, also of nested ones: each begins a step. Local.
-
-    Args:
-        function: waits, if at all, for events, or not inside other calls.
-        turn: what a call adds to the step.
-    """
-    one = log
-    if one is None:
-        return function
-    words, catch_up = one.words, one.replaying
-
-    @functools.wraps(function)
-    def step(*args: P.args, **kwargs: P.kwargs) -> R:
-        words[STEP] += turn
-        try:
-            return function(*args, **kwargs)
-        finally:
-            if catch_up and isinstance(sys.exception() or Exception(), Exception):
-                one.catch_up()
-
-    return step
