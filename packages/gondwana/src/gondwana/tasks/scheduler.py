@@ -409,10 +409,7 @@ class OrderedHome(Home):
         log.catch_up = lambda: progress.catch_up(self._repeat)
 
     def suspends(self) -> bool:
-        """Return whether the present wait is to run others meanwhile, not only to make progress.
-
-        Whether a wait comes so far is accidental, so that it is an event. Without others it does not matter.
-        """
+        """Return whether the present wait is to run others; that it comes so far is accidental, so it is an event."""
         log = self._log
         suspends = log.next_of(ordering.SUSPEND) is not None if ordering.repeats() else self.has_tasks()
         if suspends:
@@ -470,12 +467,12 @@ class OrderedHome(Home):
     def _wake_waiting(self) -> None:
         log = self._log
         if ordering.repeats():
-            return self._repeat_wakes()
-        for strand in list(self._polled):
-            if self._holds(strand):
-                log.happens(ordering.WAKE, self._polled.index(strand))
-                self._polled.remove(strand)
-                self.ready.append(strand)
+            self._repeat_wakes()
+            return
+        for strand in [strand for strand in self._polled if self._holds(strand)]:
+            log.happens(ordering.WAKE, self._polled.index(strand))
+            self._polled.remove(strand)
+            self.ready.append(strand)
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
             self._ring_timer(0)

@@ -10,7 +10,7 @@ Whether a process does either is decided when it imports this package, by the en
 GONDWANA_REPLAY. Without them decorators return what they decorate, so that programs pay nothing.
 """
 
-from gondwana.runtime.ordering.log import (
+from gondwana.runtime.ordering.event_log import (
     AT as AT,
     CALLBACK as CALLBACK,
     CLOSE as CLOSE,

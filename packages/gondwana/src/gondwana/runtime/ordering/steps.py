@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from gondwana.runtime.ordering.log import STEP, TURN, log
+from gondwana.runtime.ordering.event_log import STEP, TURN, log
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -19,7 +18,7 @@ def counted(function: Callable[P, R]) -> Callable[P, R]:
     one = log
     if one is None:
         return function
-    words, catch_up = one.words, one.replaying
+    words, replaying = one.words, one.replaying
 
     @functools.wraps(function)
     def step(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -31,8 +30,8 @@ def counted(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         finally:
             one.nested = False
-            if catch_up and isinstance(sys.exception() or Exception(), Exception):  # else the program is to end
-                one.catch_up()
+            if replaying:
+                one.end_step()
 
     return step
 
@@ -77,7 +76,7 @@ def stepping(function: Callable[P, R], turn: int = TURN) -> Callable[P, R]:
     one = log
     if one is None:
         return function
-    words, catch_up = one.words, one.replaying
+    words, replaying = one.words, one.replaying
 
     @functools.wraps(function)
     def step(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -85,7 +84,7 @@ def stepping(function: Callable[P, R], turn: int = TURN) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         finally:
-            if catch_up and isinstance(sys.exception() or Exception(), Exception):
-                one.catch_up()
+            if replaying:
+                one.end_step()
 
     return step

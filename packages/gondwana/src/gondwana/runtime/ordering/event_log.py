@@ -180,6 +180,11 @@ class Log:
             raise self.differs()
         return False
 
+    def end_step(self) -> None:
+        """End a step of a replay: wait for what has happened in it. Local; blocks, unless the program is to end."""
+        if isinstance(sys.exception() or Exception(), Exception):
+            self.catch_up()
+
     def differs(self) -> GondwanaError:
         """Return an error: the program does not do what it did in the recorded run. Local."""
         return GondwanaError(
