@@ -410,10 +410,9 @@ class OrderedHome(Home):
 
     def suspends(self) -> bool:
         """Return whether the present wait is to run others; that it comes so far is accidental, so it is an event."""
-        log = self._log
-        suspends = log.next_of(ordering.SUSPEND) is not None if ordering.repeats() else self.has_tasks()
+        suspends = self._log.next_of(ordering.SUSPEND) is not None if ordering.repeats() else self.has_tasks()
         if suspends:
-            log.happens(ordering.SUSPEND)
+            self._log.happens(ordering.SUSPEND)
         return suspends
 
     def wait_until(self, *how: Any, **more: Any) -> None:
