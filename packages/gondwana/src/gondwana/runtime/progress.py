@@ -299,7 +299,7 @@ def catch_up(serve: Poll) -> None:
             idleness.pause(serve)
 
 
-if ordering.log is not None:
+if ordering.log is not None and ordering.log.replaying:
     ordering.log.catch_up = lambda: catch_up(serve_others)
 
 

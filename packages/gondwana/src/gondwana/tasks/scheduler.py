@@ -406,7 +406,7 @@ class OrderedHome(Home):
     def __init__(self, log: ordering.Log) -> None:
         super().__init__()
         self._log = log
-        log.catch_up = lambda: progress.catch_up(self._repeat)
+        log.catch_up = (lambda: progress.catch_up(self._repeat)) if log.replaying else log.catch_up
 
     def suspends(self) -> bool:
         """Return whether the present wait is to run others; that it comes so far is accidental, so it is an event."""
@@ -472,8 +472,7 @@ class OrderedHome(Home):
             log.happens(ordering.WAKE, self._polled.index(strand))
             self._polled.remove(strand)
             self.ready.append(strand)
-        now = time.monotonic()
-        while self._timers and self._timers[0][0] <= now:
+        while self._timers and self._timers[0][0] <= time.monotonic():
             self._ring_timer(0)
 
     def _repeat_wakes(self) -> None:
