@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar, cast
 
-from gondwana.runtime import idle, interruptions, progress
+from gondwana.runtime import idle, interruptions, ordering, progress
 from gondwana.runtime.watching import waits
 
 T = TypeVar("T")
@@ -53,6 +53,7 @@ class Future(Generic[T]):
         """Return whether the operation has completed, with a result or an error. Local; no progress."""
         return self._done
 
+    @ordering.counted
     def wait(self, timeout: float | None = None) -> None:
         """Wait until the operation has completed, and raise its error if it has one. Blocks; user-level progress.
 
@@ -69,6 +70,7 @@ class Future(Generic[T]):
         if self._error is not None:
             raise self._error
 
+    @ordering.counted
     def result(self, timeout: float | None = None) -> T:
         """Return the result, or raise the error of the operation. Blocks; arguments and errors as for `wait`."""
         if not self._done:
@@ -77,6 +79,7 @@ class Future(Generic[T]):
             raise self._error
         return self._value  # type: ignore[return-value]  # None is a T then
 
+    @ordering.counted
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return the error of the operation, None if it succeeded. Blocks; arguments as for `wait`."""
         if not self._done:
@@ -235,7 +238,7 @@ class Following(Future[T]):
     def done(self) -> bool:
         """Return whether the operation is complete. Local; no progress."""
         if not self._done and self._operation.done():
-            error = self._operation.exception()
+            error = self._operation._error
             self._settle(None if error else self._result(), error)
         return self._done
 
@@ -254,6 +257,7 @@ class Following(Future[T]):
         self.done()
 
 
+@ordering.uncounted("wait", "result", "exception")
 class Polled(Future[T]):
     """A future of an operation that can be polled, and completed by blocking. Local.
 

@@ -128,7 +128,8 @@ def test_a_name_that_is_not_there() -> None:
 # -- the options of `gondwana run`, with and without typer -------------------------------------------------------------
 
 OPTIONS = ["-n 3", "--ranks=4 --ranks 2", "-t 2 --timing", "--bind core", "--device=cuda", "--time-limit 1.5", "-m"]
-OPTIONS += ["--trace t.json --oversubscribe", "--dry-run --ranks-per-node 2 -n 4", "--restarts 3", ""]
+OPTIONS += ["--trace t.json --oversubscribe", "--record run", "--replay=run", "--dry-run --ranks-per-node 2 -n 4"]
+OPTIONS += ["--restarts 3", ""]
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -137,9 +138,8 @@ def test_options_are_read_as_typer_reads_them(monkeypatch: pytest.MonkeyPatch, o
     started: list[dict[str, Any]] = []
 
     def start(target: str, arguments: list[str], **given: Any) -> None:
-        defaults = dict.fromkeys(
-            ("ranks", "threads", "ranks_per_node", "bind", "device", "time_limit", "trace", "restarts")
-        )
+        values = ("ranks", "threads", "ranks_per_node", "bind", "device", "time_limit", "trace", "record", "replay")
+        defaults = dict.fromkeys((*values, "restarts"))
         flags = dict.fromkeys(("module", "oversubscribe", "timing", "dry_run"), False)
         started.append({**defaults, **flags, **given, "target": target, "arguments": arguments})
 

@@ -32,6 +32,7 @@ from gondwana.compiler.memory_order import load_word, pause
 from gondwana.compiler.native import BYTES_AT, LENGTH_AT, TYPE_AT
 from gondwana.sync import rings
 from gondwana.sync.rings_native import (
+    arrives,
     at,
     block_of,
     count_message,
@@ -237,6 +238,7 @@ def serve_calls(block: int, limit: int) -> int:
         number = number_of(ring)
         size = take_small(ring, word, buffer)
         put_at(state, rings.NEXT + rings.CALL, peer + 1)
+        arrives(state, rings.CALL, peer)
         value = _call(function, tag, buffer, size)
         decref(function)
         served += 1
@@ -280,6 +282,7 @@ def take_reply(block: int, polls: int) -> int:
             number = number_of(ring)
             size = take_small(ring, word, buffer)
             put_at(state, rings.NEXT + rings.CALL_REPLY, peer + 1)
+            arrives(state, rings.CALL_REPLY, peer)
             return _described(peer, number, unmarshalled(buffer, size))  # type: ignore[no-any-return]
         if _poll(state) != 0:
             break

@@ -14,7 +14,7 @@ from gondwana.calls.inbox import Found
 from gondwana.calls.mailbox import Mailbox, Message
 from gondwana.errors import UsageError
 from gondwana.futures import Future
-from gondwana.runtime import exits, interruptions, progress, tracing
+from gondwana.runtime import exits, interruptions, ordering, progress, tracing
 from gondwana.runtime.races import reporter
 from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.runtime.watching import waits
@@ -50,6 +50,7 @@ class AwaitedError(LookupError):
         self.key = key
 
 
+@ordering.uncounted("wait", "result", "exception")
 class Answer(Future[T]):
     """The future of a remote call."""
 
@@ -62,6 +63,7 @@ class Answer(Future[T]):
         self._value = self._error = self._calls = self._hooks = None
         self._rank, self._function = rank, function
 
+    @ordering.stepping
     def _block(self, timeout: float | None) -> None:
         if not _comes_soon(self):
             super()._block(timeout)
@@ -187,7 +189,7 @@ def _send(target: int, function: Any, tag: int, number: int, parts: list[Any]) -
     try:
         if not message.finished() and not progress.in_callback():
             why = waits.Wait(f"for room for a message to rank {target}", waits.ROOM, (target,))
-            progress.wait_until(message.finished, why.what.removeprefix("for "), why=lambda: why)
+            progress.wait_for_room(message.finished, why.what.removeprefix("for "), lambda: why)
     finally:
         box.keep(message)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gondwana.compiler.mpi import table
 from gondwana.memory.segment import Segment
-from gondwana.runtime import idle
+from gondwana.runtime import idle, ordering
 from gondwana.runtime.later import ComputedOnce
 from gondwana.sync import delivery, rings
 from gondwana.sync.rings import NOTHING, SMALL
@@ -83,6 +83,9 @@ class Inbox:
                 self.words[block + rings.CAPACITY] = self._capacities[queue]
         if self._far is not None:
             self._far.join(self.state, self.place, self._segment.address)
+        if ordering.log is not None:
+            ordering.log.connected(len(self.ranks), self.near)
+            self.words[rings.ORDER] = ordering.log.address
         table.set_mailbox(self.state)
 
     def _offset(self, queue: int, writer: int) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from gondwana.calls import endpoints, mailbox
 from gondwana.calls.reported import seen
 from gondwana.futures import Future
-from gondwana.runtime import cores, interruptions, progress
+from gondwana.runtime import cores, interruptions, ordering, progress
 from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.races.records import CALLS
 from gondwana.runtime.watching import waits
@@ -150,6 +150,7 @@ def try_rpc_ff(rank: int, function: Callable[..., Any], *args: Any, team: Team =
     return endpoints.offer_nothing(rank, team, function, args, kwargs)
 
 
+@ordering.counted
 def discharge() -> None:
     """Wait until no message of this rank waits for room on other ranks. Local; blocks; user-level progress.
 
@@ -203,6 +204,7 @@ def progress_thread() -> Iterator[None]:
         thread.join()
 
 
+@ordering.counted
 def quiesce(team: Team = world) -> None:
     """Wait until every call between members has run, and all that these sent in turn. Collective over team.
 
@@ -226,7 +228,7 @@ def quiesce(team: Team = world) -> None:
     before: list[int] = []
     why = functools.partial(waits.of_collective, "gw.quiesce", (team.name, team.rank, team.world_ranks))
     while True:
-        while progress.progress():
+        while progress.serve_all():
             pass
         if reporter is not None:  # what has run here is over for all when this ends
             reporter.add(Kind.JOIN, CALLS)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from gondwana.cli import programs, run
 from gondwana.errors import UsageError
 from gondwana.inputs import message_of, printable
-from gondwana.runtime import beginning, exits, tracing
+from gondwana.runtime import beginning, exits, ordering, tracing
 
 HELP = "Run parallel Python programs on many ranks, show their data, and measure them beside C."
 
@@ -32,6 +32,8 @@ def main() -> None:
     """Run the command line; an error of use, data or disk is one line and a status. Local."""
     if tracing.recorder is not None:
         tracing.recorder.withdraw()
+    if ordering.log is not None:
+        ordering.log.withdraw()
     sys.argv[0] = "gondwana"  # results have it in their `command`, not the path of its installation
     status = _status()
     problem = exits.flush()

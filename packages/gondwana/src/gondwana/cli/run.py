@@ -42,6 +42,8 @@ _VALUES: dict[str, tuple[str, Callable[[str], object]]] = {
     "--time-limit": ("time_limit", float),
     "--restarts": ("restarts", whole(1)),
     "--trace": ("trace", Path),
+    "--record": ("record", Path),
+    "--replay": ("replay", Path),
 }
 """Options with a value: the arguments of `start`, and the functions that convert their words."""
 
@@ -89,6 +91,8 @@ def start(
     oversubscribe: bool = False,
     timing: bool = False,
     trace: Path | None = None,
+    record: Path | None = None,
+    replay: Path | None = None,
     dry_run: bool = False,
 ) -> None:
     """Start a program on several ranks, or print the command: see the options of `gondwana.cli.run_options`. Local.
@@ -120,6 +124,10 @@ def start(
         several_hosts = slurm.there() or any(name in os.environ for name in launch.HOST_LISTS)
         reports, detector = listening.listen(several_hosts=several_hosts)
         variables |= reports
+    if record is not None or replay is not None:
+        from gondwana.cli import recorded
+
+        variables |= recorded.variables(record, replay, [*["-m"] * module, target, *arguments], ranks, dry_run=dry_run)
     command = launch.command(
         ranks,
         program,

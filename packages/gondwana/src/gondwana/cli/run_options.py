@@ -78,6 +78,13 @@ def run(
             help="Record what every rank does and when, for ui.perfetto.dev; print where the time went.",
         ),
     ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Record the order of calls, messages, items and tasks, for --replay."),
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Run in the order that --record has recorded.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command, and start nothing.")] = False,
 ) -> None:
     """Run an application or a Python program on N ranks, with the launcher of the installed MPI.
@@ -99,5 +106,7 @@ def run(
         oversubscribe=oversubscribe,
         timing=timing,
         trace=trace,
+        record=record,
+        replay=replay,
         dry_run=dry_run,
     )

@@ -25,7 +25,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from gondwana.errors import GondwanaError, LaunchError, UsageError
 from gondwana.inputs import message_of
-from gondwana.runtime import idle, interruptions, launcher, progress, tracing
+from gondwana.runtime import idle, interruptions, launcher, ordering, progress, tracing
 from gondwana.runtime.watching import waits
 
 Communicator: TypeAlias = Any
@@ -168,6 +168,8 @@ def let_others_report() -> None:
 def abort(status: int) -> NoReturn:
     """End all ranks at once; the job exits with ``status``. Local."""
     _state.announce()
+    if ordering.log is not None:
+        ordering.log.end()
     flush()
     if _state.comm is not None:
         _state.comm.Abort(status)
@@ -315,7 +317,7 @@ def _await_others(arrived: Any, end: float) -> bool:
         late = interruptions.take()
         if late is not None:
             raise late
-        if end == math.inf and progress.progress():
+        if end == math.inf and progress.serve_all():
             waits.over()
             pause = 1e-4
             continue
@@ -324,7 +326,7 @@ def _await_others(arrived: Any, end: float) -> bool:
             return False
         if end == math.inf and pause >= 0.02:
             waits.note(_at_the_end, now)
-        if idle.sleep(pause, progress.progress if end == math.inf else arrived.Test):
+        if idle.sleep(pause, progress.serve_all if end == math.inf else arrived.Test):
             waits.over()
         pause = min(2 * pause, 0.02)
     return True

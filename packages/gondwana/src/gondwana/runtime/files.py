@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -36,6 +37,19 @@ def lock_now(descriptor: int) -> bool:
     except OSError:
         return True
     return True
+
+
+def reserve(descriptor: int, nbytes: int) -> None:
+    """Allocate a file that is to be mapped on the disk. Local.
+
+    A page without space later would end the process by a signal.
+    """
+    try:
+        os.posix_fallocate(descriptor, 0, nbytes)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        os.ftruncate(descriptor, nbytes)
 
 
 @contextlib.contextmanager

@@ -18,10 +18,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from gondwana.errors import GondwanaError
-from gondwana.runtime import cores, idle, tracing
+from gondwana.runtime import cores, idle, ordering, tracing
 from gondwana.runtime.watching import waits
 
 Poll = Callable[[], bool]
@@ -61,6 +61,7 @@ class Scheduler(Protocol):
 
 class _Tasks:
     scheduler: Scheduler | None = None
+    suspends: Poll | None = None
 
 
 class _Attention:
@@ -73,6 +74,7 @@ _movers: list[Poll] = []
 _accounts: list[Callable[[], str | None]] = []
 _servers: list[Poll] = []
 _queue: deque[Callable[[], object]] = deque()
+P = ParamSpec("P")
 _Item = TypeVar("_Item")
 _moving = threading.Lock()
 
@@ -210,9 +212,14 @@ def advance() -> bool:
         _moving.release()
 
 
-def suspend_by(scheduler: Scheduler) -> None:
-    """Let a scheduler of tasks do all waiting from now on. Local."""
-    _tasks.scheduler = scheduler
+def suspend_by(scheduler: Scheduler, suspends: Poll | None = None) -> None:
+    """Let a scheduler of tasks do all waiting from now on. Local.
+
+    Args:
+        scheduler: scheduler of the tasks.
+        suspends: returns whether it is to do the present wait; None: all of them.
+    """
+    _tasks.scheduler, _tasks.suspends = scheduler, suspends
 
 
 def has_tasks() -> bool:
@@ -226,6 +233,7 @@ def current_task() -> object:
     return None if tasks is None else tasks.current.task
 
 
+@ordering.counted
 def progress() -> bool:
     """Make user-level progress: move data, run the callbacks and calls that have arrived, then other tasks. Local.
 
@@ -246,6 +254,10 @@ def progress() -> bool:
     return done
 
 
+serve_all = progress if ordering.log is None else ordering.plain(progress)
+"""The same for loops of the library whose number of rounds is accidental: no step of the program."""
+
+
 def serve_others() -> bool:
     """Make user-level progress without running other tasks of this rank. Local.
 
@@ -258,7 +270,7 @@ def serve_others() -> bool:
     for serve in _servers:
         if serve():
             done = True
-    for call in taken(_queue) if _queue else ():
+    for call in _due(_queue) if _queue else ():
         done = True
         with callback():
             call()
@@ -272,10 +284,62 @@ def taken(queue: deque[_Item]) -> Iterator[_Item]:
             yield queue.popleft()
 
 
+def _in_order(queue: deque[_Item]) -> Iterator[_Item]:
+    """Yield the present items of the queue of callbacks as the log of events has them."""
+    assert ordering.log is not None
+    for item in taken(queue):
+        if not ordering.log.is_due(ordering.CALLBACK):
+            queue.appendleft(item)
+            return
+        ordering.log.happens(ordering.CALLBACK)
+        yield item
+
+
+_due = taken if ordering.log is None else _in_order
+
+
+def catch_up(serve: Poll) -> None:
+    """Make progress until the recorded events up to the present step of the program have happened. Local; blocks.
+
+    Args:
+        serve: makes progress of all kinds; returns whether any work was done.
+    """
+    idleness = idle.Idle()
+    while not thread.flow.depth and ordering.log is not None and not ordering.log.caught_up():
+        if serve():
+            idleness.reset()
+        else:
+            idleness.pause(serve)
+
+
+if ordering.log is not None and ordering.log.replaying:
+    ordering.log.catch_up = lambda: catch_up(serve_others)
+
+
+def _ends_as_recorded(wait: Callable[P, None]) -> Callable[P, None]:
+    """Decorate `wait_until`: in a replay it ends by its time limit if it did so in the recorded run."""
+    log = ordering.log
+    if log is None or not log.replaying:
+        return wait
+
+    def wait_as_recorded(
+        ready: Callable[[], bool], what: str, timeout: float | None = None, source: Source | None = None, **how: bool
+    ) -> None:
+        if timeout is None or log.is_over() or not log.times_out():
+            wait(ready, what, timeout, source, **how)  # type: ignore[arg-type]
+            return
+        wait(lambda: log.next_of(ordering.TIMEOUT) is not None, what, **how)  # type: ignore[arg-type]
+        log.happens(ordering.TIMEOUT)
+        raise TimeoutError(f"waited {timeout:g} s for {what}: give a longer timeout=, or None")
+
+    return wait_as_recorded  # type: ignore[return-value]
+
+
 def _kind_of_wait() -> str:
     return "wait" if _tasks.scheduler is None else "suspended"
 
 
+@_ends_as_recorded
 @tracing.traced(_kind_of_wait, lambda ready, what, *_args, **_kwargs: what)
 def wait_until(
     ready: Callable[[], bool],
@@ -305,7 +369,7 @@ def wait_until(
     if ready():
         return
     refuse_in_callback(what)
-    end = None if timeout is None else time.monotonic() + timeout
+    end = None if timeout is None or ordering.repeats() else time.monotonic() + timeout
     left = timeout
     idleness = idle.Idle(bell, end, why)
 
@@ -318,7 +382,8 @@ def wait_until(
 
     try:
         while not (holds or ready()):
-            if _tasks.scheduler is not None:  # perhaps since a moment ago, when another rank has started a task here
+            if _tasks.scheduler is not None and (_tasks.suspends is None or _tasks.suspends()):
+                # Perhaps since a moment ago, when another rank has started a task here.
                 _tasks.scheduler.wait_until(ready, what, left, source, bell, why)
                 return
             if serve_others() or (idleness.is_brief and _attention.serve is not None and _attention.serve()):
@@ -328,9 +393,26 @@ def wait_until(
             if end is not None and (left := end - time.monotonic()) < 0.0:
                 if holds or ready():
                     return
+                if ordering.log is not None:
+                    ordering.log.happens(ordering.TIMEOUT)
                 raise TimeoutError(f"waited {timeout:g} s for {what}: give a longer timeout=, or None")
     finally:
         idleness.reset()
+
+
+def wait_for_room(ready: Callable[[], bool], what: str, why: waits.Why | None = None) -> None:
+    """Wait for room to send, which is no step of the program: arguments and errors as for `wait_until`. Local; blocks.
+
+    What arrives meanwhile may come later when the recorded order is repeated, as there may be room then.
+    """
+    if ordering.log is None:
+        wait_until(ready, what, why=why)
+        return
+    ordering.log.words[ordering.LOOSE] = 1
+    try:
+        wait_until(ready, what, why=why)
+    finally:
+        ordering.log.words[ordering.LOOSE] = 0
 
 
 def refuse_in_callback(what: str) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from gondwana.runtime import collector, exits, later, tracing
+from gondwana.runtime import collector, exits, later, ordering, tracing
 from gondwana.runtime.watching import watchdog
 
 OF_MESSAGES = ("gondwana.transfer.messages.direct:attach",)
@@ -52,6 +52,8 @@ def connect(join: Callable[[], exits.Communicator]) -> exits.Communicator:
     """
     exits.install()
     limit = watchdog.time_limit()
+    if ordering.problem is not None:
+        raise ordering.problem
     comm = join()
     exits.connected(comm)
     if tracing.recorder is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.memory.segment import Segment
-from gondwana.runtime import progress
+from gondwana.runtime import ordering, progress
 from gondwana.runtime.races import reporter
 from gondwana.runtime.watching import waits
 from gondwana.sync.atomics import AtomicDomain
@@ -65,6 +65,7 @@ class Lock:
         self._taken = False  # by a task of this rank that holds it or waits for it, or by the program
         self._task: object = None
 
+    @ordering.counted
     def acquire(self, timeout: float | None = None) -> None:
         """Wait until this rank holds the lock. Blocks; user-level progress.
 

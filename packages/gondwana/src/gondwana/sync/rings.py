@@ -52,6 +52,7 @@ PEER, TAG, NUMBER, LENGTH, MORE_CAME = range(8, 13)
 NEXT = 13  # one word per queue: the peer whose turn it is
 CAME = NEXT + QUEUES  # one word per queue: whether there may be something from other nodes
 NEAR = CAME + QUEUES
+ORDER = NEAR + 1  # address of the log of events (see `runtime.ordering`), 0 without one
 BLOCKS = 32  # where the OUT blocks begin; the IN blocks follow
 
 MESSAGE_RING = 2**16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gondwana.compiler.inlining import inlined
+from gondwana.compiler.inlining import called, inlined
 from gondwana.compiler.memory_order import (
     atomic_load,
     atomic_store,
@@ -16,6 +16,7 @@ from gondwana.compiler.memory_order import (
     store_release,
 )
 from gondwana.compiler.native import BYTES_AT, LENGTH_AT
+from gondwana.runtime import ordering
 from gondwana.sync import rings
 from gondwana.sync.delivery import STATE
 
@@ -239,9 +240,81 @@ def seen_peers(state: int, queue: int) -> int:
     return at(state, rings.PEERS if load_acquire(came) != 0 and exchange(came, 0) != 0 else rings.NEAR)  # type: ignore[no-any-return]
 
 
+# -- the recorded order: see `runtime.ordering`, whose class does the same in Python ----------------------------------
+
+
+@inlined
+def step(order: int) -> None:
+    """Begin a step of the program."""
+    put_at(order, ordering.STEP, at(order, ordering.STEP) + ordering.TURN)
+
+
+@inlined
+def _event_of(order: int) -> int:
+    return order + ordering.WORD * (ordering.HEAD + ordering.EVENT * at(order, ordering.AT))  # type: ignore[no-any-return]
+
+
+@inlined
+def happens(order: int, kind: int, value: int) -> None:
+    """Note that an event happens; in a replay it is the next one."""
+    place = at(order, ordering.AT)
+    if place >= at(order, ordering.ROOM):
+        put_at(order, ordering.FULL, 1)
+        return
+    if at(order, ordering.REPLAYED) == 0:
+        event = _event_of(order)
+        put_at(event, 0, at(order, ordering.STEP) + at(order, ordering.LOOSE))
+        put_at(event, 1, kind << ordering.KIND_SHIFT | value)
+    put_at(order, ordering.AT, place + 1)
+
+
+@inlined
+def is_repeated(order: int) -> bool:
+    """Return whether events have to wait until they are due."""
+    return order != 0 and at(order, ordering.REPLAYED) != 0 and at(order, ordering.AT) < at(order, ordering.ROOM)
+
+
+@inlined
+def due_event(order: int) -> int:
+    """Return the kind and the value of the next event of a replay, -1 if it is not due."""
+    event = _event_of(order)
+    return at(event, 1) if at(event, 0) <= at(order, ordering.STEP) + 1 else -1
+
+
+@inlined
+def caught_up(order: int) -> bool:
+    """Return whether all events up to the present step have happened."""
+    return not is_repeated(order) or at(_event_of(order), 0) > at(order, ordering.STEP)
+
+
+@inlined
+def arrives(state: int, queue: int, peer: int) -> None:
+    """Note that a message of a peer is taken from a queue."""
+    order = at(state, rings.ORDER)
+    if order != 0:
+        happens(order, queue, peer)
+
+
+@called
+def _due_peer(state: int, queue: int, order: int) -> int:
+    """Return the peer whose message in a queue is the next event; -1: it is another event, or has not come."""
+    look_again(state, queue)
+    event = due_event(order)
+    if event == -1 or event >> ordering.KIND_SHIFT != queue:
+        return -1
+    peer = event & (1 << ordering.KIND_SHIFT) - 1
+    block = block_of(state, rings.QUEUES + queue, peer)
+    if at(block, rings.PAUSED) == 0 and at(block, rings.RING) != 0 and next_header(block) != 0:
+        return peer  # type: ignore[no-any-return]
+    return -1
+
+
 @inlined
 def next_peer(state: int, queue: int) -> int:
     """Return the next peer that has written to a queue and need not wait, the peers in turn; -1: there is none."""
+    order = at(state, rings.ORDER)
+    if is_repeated(order):
+        return _due_peer(state, queue, order)  # type: ignore[no-any-return]
     peers = seen_peers(state, queue)
     peer = at(state, rings.NEXT + queue)
     blocks = blocks_of(state, rings.QUEUES + queue)
@@ -370,6 +443,8 @@ def take(state: int, queue: int) -> int:
         if event != rings.NOTHING:
             put_at(state, rings.PEER, peer)
             put_at(state, rings.MORE_CAME, 1 if _something(state, queue) else 0)
+            if event != rings.WANTED:
+                arrives(state, queue, peer)
             return event  # type: ignore[no-any-return]
     return rings.NOTHING
 

@@ -16,7 +16,7 @@ from gondwana.compiler.types.arguments import Described, describe_handle
 from gondwana.errors import UsageError
 from gondwana.futures import needs_progress
 from gondwana.memory.segment import Segment
-from gondwana.runtime import cores, progress
+from gondwana.runtime import cores, ordering, progress
 from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.runtime.watching import waits
@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _MODULE = "gondwana.sync.signals_native"
 _take_soon = Native(_MODULE, "take_soon", 3, brief=True)
-_take = Native(_MODULE, "take", 4, brief=True)
+_take = Native(_MODULE, "take" if ordering.log is None else "take_in_step", 4, brief=True)
 _add_for = Native(_MODULE, "add_for", 4, brief=True)
 _count = Native(_MODULE, "count", 1, brief=True)
 
@@ -130,7 +130,8 @@ class Signal:
         self._patience = _FEW if self.segment.window or cores.crowded() else _PATIENCE
         bases = self.segment.bases
         self._own = bases[team.rank]
-        self._words = np.array([team.size, channels, team.rank, *bases], np.int64)
+        order = () if ordering.log is None else (ordering.log.address,)
+        self._words = np.array([team.size, channels, team.rank, *bases, *order], np.int64)
         self._table: int = self._words.ctypes.data
         _known.add(self)
 
@@ -159,6 +160,7 @@ class Signal:
         self._add_far(rank, n, channel)
 
     @_reported_wait
+    @ordering.caught_up
     @traced("wait", "wait for a signal")
     def wait(self, n: int = 1, channel: int = 0, timeout: float | None = None) -> None:
         """Wait for `n` arrivals at this rank, and consume them. Blocks; user-level progress.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import fetch_add, load_acquire, load_word, pause, sched_yield, store_release
+from gondwana.sync.rings_native import step
 from gondwana.sync.signals import MOST
 
 NEAR, FAR, SEEN, SPINS, CHANNEL = 0, 64, 128, 136, 256
@@ -82,6 +83,15 @@ def take(table: int, count: int, channel: int, polls: int) -> int:
     """Consume arrivals at this rank: return 1, or 0: too few at each of a number of polls, or no such channel."""
     line = _line(table, load_word(table + _RANK), channel, count)
     return _take_soon(line, count, polls) if line != 0 else 0
+
+
+_take = inlined(take)
+
+
+def take_in_step(table: int, count: int, channel: int, polls: int) -> int:
+    """Take arrivals as `take`, in a step of the log of events, whose address ends the table: see `runtime.ordering`."""
+    step(load_word(table + _BASES + 8 * load_word(table + _SIZE)))
+    return _take(table, count, channel, polls)  # type: ignore[no-any-return]
 
 
 def count(line: int) -> int:

@@ -22,6 +22,7 @@ import pickle
 import struct
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ import numpy as np
 from gondwana.calls import endpoints, mailbox, wire
 from gondwana.compiler.native import BYTES_AT, Native
 from gondwana.errors import GondwanaError, UsageError
-from gondwana.runtime import progress
+from gondwana.runtime import ordering, progress
 from gondwana.runtime.races import reporter
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
 from gondwana.teams import world
@@ -41,6 +42,7 @@ class Ring(NamedTuple):
     Attributes:
         capacity: number of slots.
         stride: bytes from a slot to the next.
+        name: number by which a log of events knows the channel.
         unbuffered: 1 if a put ends when its item is taken, else 0.
         head: position of the next item to take.
         tail: twice the position of the next item to put; odd once the ring is closed.
@@ -52,6 +54,7 @@ class Ring(NamedTuple):
     capacity: int = 0
     stride: int = 8
     unbuffered: int = 16
+    name: int = 24
     head: int = 128
     tail: int = 256
     takers: int = 384
@@ -126,6 +129,7 @@ class ItemRing:
         capacity: number of items that it holds; 0: a put ends when its item is taken.
         largest: bytes of the largest item.
         file: file with its memory, made by another process; None: make it.
+        name: number by which a log of events knows the channel.
 
     Attributes:
         address: address of the ring in this process.
@@ -133,7 +137,7 @@ class ItemRing:
         room: bytes for the word before an item and the item.
     """
 
-    def __init__(self, capacity: int, largest: int, file: SharedFile | None = None) -> None:
+    def __init__(self, capacity: int, largest: int, file: SharedFile | None = None, name: int = 0) -> None:
         slots = capacity or _HANDOVERS
         stride = -(-(SLOT.bytes + largest) // _LINE) * _LINE
         nbytes = RING.slots + slots * stride
@@ -151,7 +155,7 @@ class ItemRing:
         words = np.frombuffer(self._memory, np.int64)
         self.address: int = words.ctypes.data
         if file is None:
-            words[np.array(RING[:3]) // 8] = slots, stride, capacity == 0
+            words[np.array(RING[:4]) // 8] = slots, stride, capacity == 0, name
             words[RING.slots // 8 :: stride // 8] = STEP.all * np.arange(slots)
 
     def _create(self, nbytes: int) -> mmap.mmap:
@@ -186,6 +190,80 @@ class Operations:
         self.bit = 1 << rings.place[world.rank] % BITS
 
 
+class OrderedOperations(Operations):
+    """The same where events are recorded, or repeated: then an attempt waits for its turn. Local.
+
+    Args:
+        log: the log of events.
+    """
+
+    def __init__(self, log: ordering.Log) -> None:
+        super().__init__()
+        self._log = log
+        if log.replaying:
+            pull, push = self._of_view(ordering.TAKE, self.pull), self._of_view(ordering.PUT, self.push)
+            self.pull, self.push = self._in_step(pull), self._in_step(push)
+        else:
+            self.pull = functools.partial(Native(_MODULE, "pull_in_step", 2, brief=True).call, log.address)
+            self.push = functools.partial(Native(_MODULE, "push_in_step", 4, brief=True).call, log.address)
+        self._close_ring, self.close = self.close, self._close
+        self.pull_spinning = self._of_view(ordering.TAKE, self.pull_spinning)
+        self.push_soon = self._of_ring(ordering.PUT, self.push_soon)
+        self.pull_soon = self._of_ring(ordering.TAKE, self.pull_soon)
+        self.peek = self._of_ring(ordering.PEEK, self.peek)
+
+    def _in_step(self, attempt: Callable[..., int]) -> Callable[..., int]:
+        """Return an attempt that begins a step, as the machine code does that records."""
+
+        def begin(*arguments: int) -> int:
+            self._log.words[ordering.STEP] += ordering.TURN
+            return attempt(*arguments)
+
+        return begin
+
+    def _of_view(self, kind: int, attempt: Callable[..., int]) -> Callable[..., int]:
+        return lambda view, *others: self._attempt(kind, word_at(view + VIEW.ring), lambda: attempt(view, *others))
+
+    def _of_ring(self, kind: int, attempt: Callable[..., int]) -> Callable[..., int]:
+        return lambda ring, *others: self._attempt(kind, ring, lambda: attempt(ring, *others))
+
+    def _attempt(self, kind: int, ring: int, attempt: Callable[[], int]) -> int:
+        """Make an attempt; in a replay at its recorded position once it is due, for which other ranks may be needed."""
+        log, name = self._log, word_at(ring + RING.name) & NAMES
+        if not log.replaying or log.is_over():
+            position = attempt()
+            if position >= 0:
+                log.happens(kind, name << NAME_SHIFT | position)
+            return position
+        while (due := log.next_of(kind)) is not None and due >> NAME_SHIFT == name:
+            tail, head = word_at(ring + RING.tail), word_at(ring + RING.head)
+            if due & _POSITIONS == (tail >> 1 if kind == ordering.PUT else head) and (position := attempt()) >= 0:
+                log.happens(kind, due)
+                return position
+            _let_others_continue()
+        tail, head = word_at(ring + RING.tail), word_at(ring + RING.head)
+        return CLOSED if tail & 1 and (kind == ordering.PUT or tail == 2 * head + 1) else NOT_NOW
+
+    def _close(self, ring: int, bells: int) -> int:
+        """Close a ring; in a replay behind the same item."""
+        log, first = self._log, word_at(ring + RING.name) & NAMES
+        while log.replaying and not log.is_due(ordering.CLOSE, first << NAME_SHIFT | word_at(ring + RING.tail) >> 1):
+            _let_others_continue()
+        self._close_ring(ring, bells)
+        log.happens(ordering.CLOSE, first << NAME_SHIFT | word_at(ring + RING.tail) >> 1)
+        return 0
+
+
+def _let_others_continue() -> None:
+    progress.advance()
+    os.sched_yield()
+
+
+NAME_SHIFT = 40
+NAMES, _POSITIONS = (1 << 16) - 1, (1 << NAME_SHIFT) - 1
+"""The value of an event of a channel: the position in its ring, and the lowest bits of its name from the shift on."""
+
+
 BITS = 62
 """Bits of the words of sleeping ranks; ranks of a node with the same remainder share one."""
 
@@ -196,7 +274,7 @@ def operations() -> Operations:
     """Return the machine code that works on rings. Local."""
     global _operations
     if _operations is None:
-        _operations = Operations()
+        _operations = Operations() if ordering.log is None else OrderedOperations(ordering.log)
     return _operations
 
 

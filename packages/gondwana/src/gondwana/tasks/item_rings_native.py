@@ -15,8 +15,9 @@ from gondwana.compiler.memory_order import (
     pause,
     store_release,
 )
-from gondwana.sync.rings_native import ring_bell
-from gondwana.tasks.item_rings import BITS, CLOSED, NOT_NOW, RING, SIZE_BITS, SLOT, STEP, VIEW
+from gondwana.runtime import ordering
+from gondwana.sync.rings_native import happens, ring_bell, step
+from gondwana.tasks.item_rings import BITS, CLOSED, NAME_SHIFT, NAMES, NOT_NOW, RING, SIZE_BITS, SLOT, STEP, VIEW
 
 _SIZE = (1 << SIZE_BITS) - 1
 _WORD = 8
@@ -89,6 +90,18 @@ def push(view: int, data: int, word: int) -> int:
     return _push(load_word(view + VIEW.ring), data, word, load_word(view + VIEW.bells))  # type: ignore[no-any-return]
 
 
+_push_view = inlined(push)
+
+
+@inlined
+def _noted(order: int, kind: int, view: int, position: int) -> int:
+    """Note what an attempt has got: see `item_rings.OrderedOperations`."""
+    if position >= 0:
+        name = load_word(load_word(view + VIEW.ring) + RING.name) & NAMES
+        happens(order, kind, name << NAME_SHIFT | position)
+    return position
+
+
 def push_soon(ring: int, data: int, word: int, bells: int, polls: int, bit: int) -> int:
     """Put an item as `push`, trying `polls` times; then announce that this rank may sleep, and try once more."""
     for _ in range(polls):
@@ -119,6 +132,12 @@ def withdraw(ring: int, position: int) -> int:
     """Withdraw an item of a ring without capacity; return 1, or 0 if it has been taken."""
     published = STEP.all * position + STEP.published
     return 1 if compare_exchange(slot_of(ring, position), published, published + 1) == published else 0
+
+
+def push_in_step(order: int, view: int, data: int, word: int) -> int:
+    """Put an item as `push`, in a step of the log of events."""
+    step(order)
+    return _noted(order, ordering.PUT, view, _push_view(view, data, word))  # type: ignore[no-any-return]
 
 
 # -- taking -------------------------------------------------------------------------------------------------------
@@ -177,6 +196,15 @@ def _pull(ring: int, out: int, bells: int) -> int:
 def pull(view: int) -> int:
     """Take an item, and write its word and its bytes; return its position, `NOT_NOW` or `CLOSED`."""
     return _pull(load_word(view + VIEW.ring), view + VIEW.out, load_word(view + VIEW.bells))  # type: ignore[no-any-return]
+
+
+_pull_view = inlined(pull)
+
+
+def pull_in_step(order: int, view: int) -> int:
+    """Take an item as `pull`, in a step of the log of events."""
+    step(order)
+    return _noted(order, ordering.TAKE, view, _pull_view(view))  # type: ignore[no-any-return]
 
 
 def pull_spinning(view: int, polls: int) -> int:

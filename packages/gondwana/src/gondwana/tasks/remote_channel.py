@@ -15,7 +15,7 @@ from gondwana.calls import mailbox
 from gondwana.compiler.native import BYTES_AT
 from gondwana.compiler.types.arguments import Described, describe_handle, extend
 from gondwana.errors import UsageError
-from gondwana.runtime import cores, progress
+from gondwana.runtime import cores, ordering, progress
 from gondwana.runtime.shared_file import SharedFile
 from gondwana.runtime.watching import waits
 from gondwana.tasks import item_rings
@@ -85,7 +85,7 @@ class RemoteChannel(Generic[T]):
             raise UsageError(f"a channel of {capacity} items: give 0 or more")
         items = item_rings.objects() if dtype is None else item_rings.Values(np.dtype(dtype))
         self._set_up((world.rank, next(_numbers)), capacity, items)
-        self._use(item_rings.ItemRing(capacity, items.largest))
+        self._use(item_rings.ItemRing(capacity, items.largest, name=world.rank << 10 ^ self._key[1]))
 
     @classmethod
     def of_team(
@@ -266,6 +266,7 @@ class RemoteChannel(Generic[T]):
         item: T = self._items.unpack(*self._bytes_of(buffer, True))
         return item
 
+    @ordering.counted
     def peek(self, timeout: float | None = None) -> T:
         """Return the next item and leave it in the channel; wait while it is empty. Blocks; user-level progress.
 

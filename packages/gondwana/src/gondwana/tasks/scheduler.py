@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from greenlet import getcurrent, greenlet
 
-from gondwana.runtime import idle, progress
+from gondwana.runtime import idle, ordering, progress
 from gondwana.runtime.tracing import traced
 from gondwana.runtime.watching import waits
 from gondwana.tasks import reports
@@ -407,11 +407,19 @@ class Home:
 _homes: weakref.WeakSet[Home] = weakref.WeakSet()
 
 
+def _new_home() -> Home:
+    if ordering.log is None:
+        return Home()
+    from gondwana.tasks.ordered.home import OrderedHome
+
+    return OrderedHome(ordering.log)
+
+
 def home() -> Home:
     """Return the tasks of this thread. Local."""
     found: Home | None = progress.thread.flow.tasks
     if found is None:
-        found = progress.thread.flow.tasks = Home()
+        found = progress.thread.flow.tasks = _new_home()
         _homes.add(found)
     return found
 
@@ -494,4 +502,5 @@ class _Everywhere:
         return found is not None and found.run_others()
 
 
-progress.suspend_by(_Everywhere())
+# With a log there are ordered homes only.
+progress.suspend_by(_Everywhere(), None if ordering.log is None else lambda: home().suspends())  # type: ignore[attr-defined]

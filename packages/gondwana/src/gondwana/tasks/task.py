@@ -8,7 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.futures import Future
-from gondwana.runtime import interruptions, progress
+from gondwana.runtime import interruptions, ordering, progress
 from gondwana.runtime.tracing import traced
 from gondwana.tasks import reports, scheduler
 
@@ -122,6 +122,7 @@ class Task(Future[T], Generic[T]):
         reports.seen(self)
         return self._error
 
+    @ordering.counted
     def _block(self, timeout: float | None) -> None:
         if self._home is None:
             raise UsageError(f"{self!r} is not scheduled: call its schedule() before you wait for it")

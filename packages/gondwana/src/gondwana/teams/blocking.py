@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gondwana.runtime import progress
+from gondwana.runtime import ordering, progress
 from gondwana.runtime.races.reporting import each_collective
 from gondwana.runtime.tracing import each_method
 from gondwana.runtime.watching import waits
@@ -89,6 +89,7 @@ class BetweenNodes(Quick, Protocol):
 
 
 @each_collective
+@ordering.each_counted
 @each_method("collective")
 class Blocking:
     """The barrier, and the common parts of all blocking collectives of a team."""

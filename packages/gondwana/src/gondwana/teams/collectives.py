@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from gondwana.runtime import progress
+from gondwana.runtime import ordering, progress
 from gondwana.runtime.races.reporting import each_collective
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
@@ -50,6 +50,7 @@ _UNKNOWN = 0
 
 
 @each_collective
+@ordering.each_counted
 @each_method("collective")
 class Collectives(ObjectCollectives):
     """Collective operations under mpi4py's names: lower case for Python objects, upper case for buffers.

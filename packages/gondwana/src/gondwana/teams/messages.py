@@ -4,20 +4,25 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import pickle
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from numpy import ndarray
 
-from gondwana.runtime import progress
+from gondwana.runtime import ordering, progress
 from gondwana.runtime.races.reporting import exchanges, receives, sends
 from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.runtime.watching import waits
 from gondwana.teams import mpi
 from gondwana.teams.buffers import Buffer, as_message, deliver, delivering, in_order
 from gondwana.teams.request import PersistentRequest, Request, complete, wait_all
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def _object_route(_: object, team: Any, obj: object, dest: int, tag: int = 0) -> Route:
@@ -87,6 +92,54 @@ class Direct(Protocol):
         """Wait until a message is complete, or return False: it was left to mpi4py. Blocking; user-level progress."""
 
 
+def _of_anyone(receive: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a call that may take a message of any rank, or with any tag: the log of events says which it is."""
+    log = ordering.log
+    if log is None:
+        return receive
+    parameters = inspect.signature(receive)
+
+    @functools.wraps(receive)
+    def receive_in_order(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = parameters.bind(*args, **kwargs)
+        given.apply_defaults()
+        team, source, tag = (given.arguments[name] for name in ("self", "source", "tag"))
+        if (source is None or tag is None) and not mpi.is_serial(team.comm):
+            given.arguments["source"], given.arguments["tag"] = team._next_message(log, source, tag)
+        return receive(*given.args, **given.kwargs)
+
+    return ordering.counted(receive_in_order)
+
+
+def _as_recorded(probe: Callable[P, Envelope | None]) -> Callable[P, Envelope | None]:
+    """Decorate a probe that does not wait: the log of events says what it finds."""
+    log = ordering.log
+    if log is None:
+        return probe
+
+    @functools.wraps(probe)
+    def probe_in_order(*args: P.args, **kwargs: P.kwargs) -> Envelope | None:
+        if not log.replaying or log.is_over():
+            found = probe(*args, **kwargs)
+            log.happens(ordering.ENVELOPE, _NO_MESSAGE if found is None else found.source << _RANK_SHIFT | found.tag)
+            return found
+        value = log.next_of(ordering.ENVELOPE)
+        if value is None:
+            raise log.differs()
+        log.happens(ordering.ENVELOPE)
+        found = None
+        while found is None and value != _NO_MESSAGE:
+            progress.advance()
+            found = probe(args[0], value >> _RANK_SHIFT, value & _TAGS)  # type: ignore[call-arg, arg-type]
+        return found
+
+    return ordering.counted(probe_in_order)
+
+
+_RANK_SHIFT, _TAGS, _NO_MESSAGE = 32, (1 << 32) - 1, (1 << 56) - 1
+"""An envelope as the value of an event: the rank, and the tag in the bits below the shift; or that there is none."""
+
+
 class Messages:
     """Point-to-point operations under mpi4py's names.
 
@@ -105,6 +158,7 @@ class Messages:
     world_ranks: tuple[int, ...]
 
     @sends
+    @ordering.counted
     @counted("message", _object_route)
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send a Python object to rank ``dest``; it is pickled. Blocking until the object may be changed."""
@@ -124,6 +178,7 @@ class Messages:
             progress.wait_until(test, "a message to be sent", why=why)
 
     @receives
+    @_of_anyone
     @traced("message", "recv")
     def recv(self, source: int | None = None, tag: int | None = None) -> Any:
         """Return an object that ``send`` sent here. Blocking until it has arrived."""
@@ -142,6 +197,7 @@ class Messages:
         return self.comm.recv(None, *place)
 
     @sends
+    @ordering.counted
     @counted("message", _buffer_route)
     def Send(self, buf: Buffer, dest: int, tag: int = 0) -> None:
         """Send a buffer to rank ``dest``. Blocking until the buffer may be changed."""
@@ -155,6 +211,7 @@ class Messages:
         complete(handle, partial(waits.of_message, waits.SEND, self.world_ranks, dest, tag, message.nbytes))
 
     @receives
+    @_of_anyone
     @traced("message", "Recv")
     def Recv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> None:
         """Receive a message, at most as long as ``buf``, into ``buf``. Blocking until it has arrived."""
@@ -170,6 +227,7 @@ class Messages:
         deliver(message)
 
     @exchanges
+    @ordering.counted
     @traced("message", "Sendrecv")
     def Sendrecv(
         self,
@@ -214,6 +272,7 @@ class Messages:
         received = self.Irecv(recvbuf, source, recvtag)
         wait_all((self.Isend(message, dest, sendtag), received))
 
+    @_of_anyone
     @traced("message", "Probe")
     def Probe(self, source: int | None = None, tag: int | None = None) -> Envelope:
         """Return the envelope of the next message that a receive would take. Blocking until there is one.
@@ -227,7 +286,7 @@ class Messages:
 
         def has_arrived() -> bool:
             nonlocal found
-            found = self.Iprobe(source, tag)
+            found = self._probe(source, tag)
             return found is not None
 
         why = partial(waits.of_message, waits.RECEIVE, self.world_ranks, source, tag)
@@ -235,6 +294,7 @@ class Messages:
         assert found is not None
         return found
 
+    @_as_recorded
     def Iprobe(self, source: int | None = None, tag: int | None = None) -> Envelope | None:
         """Return the envelope of the next message that a receive would take, None if there is none. Local.
 
@@ -247,8 +307,31 @@ class Messages:
             >>> alone.Recv(np.zeros(3)), request.wait()
             (None, None)
         """
+        return self._probe(source, tag)
+
+    def _probe(self, source: int | None, tag: int | None) -> Envelope | None:
         found = mpi.probe(self.comm, *self._from(source, tag))
         return None if found is None else Envelope(*found)
+
+    def _next_message(self, log: ordering.Log, source: int | None, tag: int | None) -> tuple[int, int]:
+        """Return rank and tag of the message that comes first, now or in the recorded run; wait for it."""
+        found: Envelope | None = None
+
+        def has_arrived() -> bool:
+            nonlocal found
+            found = self._probe(source, tag)
+            return found is not None
+
+        if not log.replaying or log.is_over():
+            why = partial(waits.of_message, waits.RECEIVE, self.world_ranks, source, tag)
+            progress.wait_until(has_arrived, "a message", why=why)
+            assert found is not None
+            log.happens(ordering.ENVELOPE, found.source << _RANK_SHIFT | found.tag)
+            return found.source, found.tag
+        progress.wait_until(lambda: log.next_of(ordering.ENVELOPE) is not None, "the recorded order of messages")
+        value = log.next_of(ordering.ENVELOPE) or 0
+        log.happens(ordering.ENVELOPE)
+        return value >> _RANK_SHIFT, value & _TAGS
 
     @sends
     @counted("message", _buffer_route)

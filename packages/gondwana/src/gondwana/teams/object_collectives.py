@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.runtime import ordering
 from gondwana.runtime.races.reporting import each_collective
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
@@ -28,6 +29,7 @@ _Bytes = npt.NDArray[np.uint8]
 
 
 @each_collective
+@ordering.each_counted
 @each_method("collective")
 class ObjectCollectives(Blocking):
     """Collective operations on Python objects, under mpi4py's names."""

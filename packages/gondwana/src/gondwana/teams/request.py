@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gondwana.runtime import progress
+from gondwana.runtime import ordering, progress
 from gondwana.runtime.races.reporting import finishes
 from gondwana.runtime.tracing import Route, counted
 from gondwana.runtime.watching import waits
@@ -86,6 +86,7 @@ class Request:
             self._finish()
         return self._done
 
+    @ordering.counted
     def wait(self) -> None:
         """Wait until the operation has completed. Blocking; user-level progress.
 

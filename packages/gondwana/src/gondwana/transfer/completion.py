@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Self, TypeAlias
 from gondwana.calls.remote_calls import rpc
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Following as Following, Future, Promise, when_all
-from gondwana.runtime import interruptions, progress
+from gondwana.runtime import interruptions, ordering, progress
 from gondwana.runtime.races import reporter
 from gondwana.sync.signals import Signal, SignalAt
 from gondwana.teams import Team, world
@@ -71,6 +71,7 @@ class AccessRegion:
         """The future of all operations that have been started inside so far. Local; does not wait."""
         return when_all(*self._operations).then(lambda _: None) if self._operations else DONE
 
+    @ordering.counted
     def wait(self) -> None:
         """Wait for all operations that have been started inside so far. Blocks; user-level progress.
 
@@ -112,7 +113,7 @@ class AccessRegion:
         self._operations.append(operation)
         if len(self._operations) > self._limit:
             # Nobody else may keep those that are complete; errors are raised at the end.
-            self._operations = [one for one in self._operations if not one.done() or one.exception() is not None]
+            self._operations = [one for one in self._operations if not one.done() or one._error is not None]
             self._limit = max(_FEW, 2 * len(self._operations))
 
 

@@ -220,7 +220,9 @@ class ActiveMessage:
         if active.post(target, number, data, array):
             return
         if not progress.in_callback():
-            progress.wait_until(lambda: active.post(target, number, data, array), f"room for a message to rank {rank}")
+            progress.wait_for_room(
+                lambda: active.post(target, number, data, array), f"room for a message to rank {rank}"
+            )
             return
         while not active.post(target, number, data, array):
             active.serve_alone()

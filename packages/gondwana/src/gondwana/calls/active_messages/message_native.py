@@ -27,14 +27,18 @@ from gondwana.compiler.memory_order import (
 from gondwana.compiler.types.arguments import Spec, spec_words, working_precision
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.unpack import Typing, loader
+from gondwana.runtime.ordering import KIND_SHIFT
 from gondwana.sync import rings
 from gondwana.sync.delivery_native import lock
 from gondwana.sync.rings_native import (
     LENGTH_BITS,
+    arrives,
     at,
     block_of,
     consume,
     count_message,
+    due_event,
+    is_repeated,
     look_again,
     next_header,
     next_record,
@@ -118,10 +122,10 @@ def _handle_ring(state: int, queue: int, block: int, reply: int, place: int, lim
         place: of the writer.
         limit: of messages.
     """
-    done = 0
+    done, order = 0, at(state, rings.ORDER)
     while done < limit and at(state, rings.FAILED) == 0:
         word = next_header(block)
-        if word == 0:
+        if word == 0 or (is_repeated(order) and due_event(order) != (queue << KIND_SHIFT | place)):
             break
         handler = word >> rings.TAG_SHIFT
         entry = at(state, rings.HANDLERS) + handler * rings.HANDLER * rings.WORD
@@ -130,6 +134,7 @@ def _handle_ring(state: int, queue: int, block: int, reply: int, place: int, lim
             if longest >= 0 and reserve(reply, longest) == 0:
                 break
             put_at(state, rings.SOURCE, place + 1)
+        arrives(state, queue, place)
         _handle(state, handler, entry, at(at(entry, rings.RANKS), place), next_record(block))
         put_at(state, rings.SOURCE, 0)
         consume(block, rings.HEADER + padded(word & LENGTH_BITS))

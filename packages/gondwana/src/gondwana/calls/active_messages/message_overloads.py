@@ -20,10 +20,11 @@ from gondwana.compiler.types.buffers import address_of, check_array, contiguous_
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.compiler.types.unpack import scalar_type
 from gondwana.runtime import progress
+from gondwana.runtime.ordering import LOOSE
 from gondwana.sync.delivery_native import lock
 from gondwana.sync.delivery_overloads import apply_what_arrives
-from gondwana.sync.rings import FAILED, HEADER, MESSAGE, MESSAGE_REPLY, MOST_PER_POLL, SENDING, SOURCE, WORD
-from gondwana.sync.rings_native import at, block_of, pass_on, put_at, reserve
+from gondwana.sync.rings import FAILED, HEADER, MESSAGE, MESSAGE_REPLY, MOST_PER_POLL, ORDER, SENDING, SOURCE, WORD
+from gondwana.sync.rings_native import at, block_of, caught_up, pass_on, put_at, reserve, step
 
 _STATE, _NUMBER, _PLACES, _RANKS, _LONGEST = range(5)
 _SPINS_BEFORE_YIELD = 200
@@ -108,7 +109,9 @@ def _place(message: Any, rank: int) -> int:
 @called
 def _make_room(state: int, out: int, nbytes: int) -> int:
     """Run compiled handlers until there is room for a record; the lock is held before and after."""
-    polls = 0
+    polls, order = 0, at(state, ORDER)
+    if order != 0:
+        put_at(order, LOOSE, 1)
     while True:
         store_release(state + WORD * SENDING, 0)
         _serve(state)
@@ -120,6 +123,8 @@ def _make_room(state: int, out: int, nbytes: int) -> int:
         lock(state + WORD * SENDING)
         record = reserve(out, nbytes)
         if record != 0:
+            if order != 0:
+                put_at(order, LOOSE, 0)
             return record  # type: ignore[no-any-return]
 
 
@@ -204,6 +209,13 @@ def _progress() -> Any:
         state = _mailbox()
         if state == 0:
             return False
-        return _serve(state) > 0  # type: ignore[no-any-return]
+        order = at(state, ORDER)
+        if order != 0:
+            step(order)
+        done = _serve(state)
+        while order != 0 and not caught_up(order):
+            sched_yield()
+            done += _serve(state)
+        return done > 0  # type: ignore[no-any-return]
 
     return run

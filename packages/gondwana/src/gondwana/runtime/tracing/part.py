@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeAlias
 
 from gondwana.errors import UsageError
 from gondwana.inputs import open_file, read_file
+from gondwana.runtime import files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,7 +124,7 @@ def create(folder: Path, rank: int, regions: Regions) -> tuple[mmap.mmap, TextIO
         raise PermissionError(errno.EPERM, f"{folder} is there and belongs to another user")
     records, lines = (_new(path) for path in names(folder, rank))
     try:
-        _reserve(records, regions.nbytes)
+        files.reserve(records, regions.nbytes)
         return mmap.mmap(records, regions.nbytes), open(lines, "w", encoding="utf-8", buffering=1)
     finally:
         os.close(records)
@@ -137,16 +138,6 @@ def _new(path: Path) -> int:
 def names(folder: Path, rank: int) -> tuple[Path, Path]:
     """Return the names of the two files of a rank: the records, and the names in them. Local."""
     return folder / f"{rank}.records", folder / f"{rank}.names"
-
-
-def _reserve(descriptor: int, nbytes: int) -> None:
-    """Allocate the file on the disk: a page without space later would end the rank by a signal."""
-    try:
-        os.posix_fallocate(descriptor, 0, nbytes)
-    except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-            raise
-        os.ftruncate(descriptor, nbytes)
 
 
 class Part(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 
 from gondwana.compiler.mpi import objects
 from gondwana.compiler.native import Native
-from gondwana.runtime import progress
+from gondwana.runtime import ordering, progress
 from gondwana.runtime.watching import waits
 from gondwana.teams import Request, Team, mpi
 
@@ -120,6 +120,7 @@ def irecv(team: Team, buf: Buffer, source: int, tag: int = 0) -> Request:
     return team.Irecv(memory_of(buf), source, tag)
 
 
+@ordering.counted
 def wait_all(requests: Iterable[Request | int]) -> None:
     """Wait until requests are complete. Blocking; user-level progress. Callable in compiled code.
 

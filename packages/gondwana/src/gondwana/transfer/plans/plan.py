@@ -10,7 +10,7 @@ from typing import NoReturn, Self
 from gondwana.compiler.types.arguments import WORD
 from gondwana.errors import UsageError
 from gondwana.memory.segment import Segment
-from gondwana.runtime import progress
+from gondwana.runtime import ordering, progress
 from gondwana.runtime.tracing import part
 from gondwana.runtime.tracing.recorders import Recorder, now, recorder
 from gondwana.runtime.watching import waits
@@ -79,6 +79,7 @@ class Plan(ABC):
             f"this {self._what} is still under way: call wait() on what {call}() returned before the next {call}"
         )
 
+    @ordering.counted
     def wait(self) -> None:
         """Return when all copies to and from this rank are made. Blocks; user-level progress.
 

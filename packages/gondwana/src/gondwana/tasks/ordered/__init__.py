@@ -1,0 +1,1 @@
+"""Tasks of a thread whose order is recorded or repeated."""
