@@ -6,7 +6,7 @@ import weakref
 from collections import defaultdict
 from typing import Any, Generic, TypeVar
 
-from gondwana.calls import endpoints
+from gondwana.calls import endpoints, wire
 from gondwana.calls.reported import seen
 from gondwana.errors import UsageError
 from gondwana.futures import Future
@@ -82,7 +82,7 @@ def _arrive(team: int, number: int) -> DistObject[Any]:
     if found is not None:
         return found
     if number >= _made[team]:
-        raise endpoints.AwaitedError((team, number))
+        raise wire.AwaitedError((team, number))
     raise UsageError(
         f"a DistObject has arrived on rank {world.rank} that this rank has deleted: keep it until no rank uses it any "
         "more, for instance up to a barrier"

@@ -38,18 +38,6 @@ _numbers = itertools.count(1)
 _answers: dict[int, Answer[Any]] = {}
 
 
-class AwaitedError(LookupError):
-    """Raised while a message is decoded that names an object which does not exist here yet.
-
-    Args:
-        key: of the object.
-    """
-
-    def __init__(self, key: Key) -> None:
-        super().__init__(key)
-        self.key = key
-
-
 @ordering.uncounted("wait", "result", "exception")
 class Answer(Future[T]):
     """The future of a remote call."""
@@ -284,7 +272,7 @@ def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None
     error: BaseException | None = None
     try:
         value = wire.decode(tag & wire.FORMS, data)
-    except AwaitedError as awaited:
+    except wire.AwaitedError as awaited:
         _park(awaited.key, rings.CALL_REPLY, source, tag, number, data)
         return
     except BaseException as problem:
@@ -381,7 +369,7 @@ def _next_call(box: Mailbox, found: Found | None) -> _Call | None:
 def _read_call(source: int, tag: int, number: int, data: Any) -> _Call | None:
     try:
         return source, number, _read_content(source, tag, data), None
-    except AwaitedError as awaited:
+    except wire.AwaitedError as awaited:
         _park(awaited.key, rings.CALL, source, tag, number, data)
         return None
     except BaseException as error:

@@ -35,6 +35,18 @@ _ALIGN = 16
 _COUNT = struct.Struct("<q")
 
 
+class AwaitedError(LookupError):
+    """Raised while a message is decoded that names an object which does not exist here yet.
+
+    Args:
+        key: of the object.
+    """
+
+    def __init__(self, key: tuple[int, int]) -> None:
+        super().__init__(key)
+        self.key = key
+
+
 def _marshal(value: Any) -> bytes:
     """Marshal in the newest format without a table of the objects that occur twice, which takes half of the time."""
     return marshal.dumps(value, 2)

@@ -26,7 +26,7 @@ from gondwana.runtime import beginning, cores as world_cores, launcher, rank_wor
 from gondwana.runtime.placement import binding, report, topology
 from gondwana.runtime.placement.binding import Bind
 from gondwana.runtime.races.records import VARIABLE, VARIABLE_OF_JOB
-from gondwana.runtime.watching import restarts
+from gondwana.runtime.watching.restarts import HOST_LISTS as HOST_LISTS
 
 FAMILIES = {
     # mpi4py's name of the MPI: the names of its launchers, and texts in the output of their --version
@@ -47,10 +47,6 @@ MEMORY_OF_A_RANK = 16 << 20
 
 DESCRIPTORS, DESCRIPTORS_OF_A_RANK = 22, 5
 """Open files of MPI's launcher, without its ranks and for each of them."""
-
-HOST_LISTS = restarts.HOST_LISTS
-HYDRA_LISTS = HOST_LISTS[1:3]  # the first for Intel MPI alone
-"""Variables that name the file in which a launcher finds its hosts, one a line: Open MPI's, Hydra, PBS and LSF."""
 
 _WITHIN_STEP = {"SLURM_OVERLAP": "1"}
 """For MPI's own launcher, which starts its part on each node by `srun`: that shares the cores of its step."""
@@ -279,7 +275,7 @@ def _nodes(library: Library) -> int:
 
 def _host_list(library: Library) -> str:
     """The variable that names the launcher's list of hosts, "" without one."""
-    others = {"Open MPI": HYDRA_LISTS, "Intel MPI": HOST_LISTS[:1]}.get(library.vendor, HOST_LISTS[:2])
+    others = {"Open MPI": HOST_LISTS[1:3], "Intel MPI": HOST_LISTS[:1]}.get(library.vendor, HOST_LISTS[:2])
     return next((name for name in HOST_LISTS if name in os.environ and name not in others), "")
 
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gondwana.calls import endpoints, mailbox, wire
+from gondwana.calls import mailbox, wire
 from gondwana.compiler.native import BYTES_AT, Native
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.runtime import ordering, progress
@@ -316,7 +316,7 @@ class Objects:
             return pickle.loads(data)
         try:
             return wire.decode(tag, data)
-        except endpoints.AwaitedError:
+        except wire.AwaitedError:
             return self._unpack_later(tag, data)
 
     @staticmethod
@@ -326,7 +326,7 @@ class Objects:
         def ready() -> bool:
             try:
                 found.append(wire.decode(tag, data))
-            except endpoints.AwaitedError:
+            except wire.AwaitedError:
                 return False
             return True
 

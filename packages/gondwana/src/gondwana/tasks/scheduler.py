@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from greenlet import getcurrent, greenlet
 
 from gondwana.runtime import idle, ordering, progress
+from gondwana.runtime.later import find
 from gondwana.runtime.tracing import traced
 from gondwana.runtime.watching import waits
 from gondwana.tasks import reports
@@ -310,14 +311,14 @@ class Home:
         self._turns = _TURNS
         self._make_progress()
         while not self.ready:
-            try:
-                self._idle()
-            except BaseException as error:
-                self._pass_on(error)
+            self._guard(self._idle)
 
     def _make_progress(self) -> None:
+        self._guard(self._poll)
+
+    def _guard(self, act: Callable[[], object]) -> None:
         try:
-            self._poll()
+            act()
         except BaseException as error:
             self._pass_on(error)
 
@@ -407,19 +408,12 @@ class Home:
 _homes: weakref.WeakSet[Home] = weakref.WeakSet()
 
 
-def _new_home() -> Home:
-    if ordering.log is None:
-        return Home()
-    from gondwana.tasks.ordered.home import OrderedHome
-
-    return OrderedHome(ordering.log)
-
-
 def home() -> Home:
     """Return the tasks of this thread. Local."""
     found: Home | None = progress.thread.flow.tasks
     if found is None:
-        found = progress.thread.flow.tasks = _new_home()
+        new = Home() if ordering.log is None else find("gondwana.tasks.ordered.home:OrderedHome")(ordering.log)
+        found = progress.thread.flow.tasks = new
         _homes.add(found)
     return found
 
