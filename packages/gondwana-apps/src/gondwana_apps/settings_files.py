@@ -110,7 +110,7 @@ def load(kind: type[S], options: Namespace) -> S:
         >>> class Settings(msgspec.Struct):
         ...     MaxNcent: int = 8
         ...     ClusterFile: str = "cluster.txt"
-        >>> parser = settings_parser("pwc", "")
+        >>> parser = settings_parser(Settings, "pwc", "")
         >>> _ = parser.add_argument("--plot")
         >>> load(Settings, parser.parse_args(["--set", "MaxNcent=4", "--set", "ClusterFile=found.txt"]))
         Settings(MaxNcent=4, ClusterFile='found.txt')

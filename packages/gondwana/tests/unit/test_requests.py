@@ -29,7 +29,7 @@ def test_an_interrupted_operation_keeps_its_buffers() -> None:
     handle = Handle(KeyboardInterrupt)
     kept = weakref.ref(handle)
     with pytest.raises(KeyboardInterrupt):
-        complete(handle)
+        complete(handle, lambda: None)
     del handle
     gc.collect()
     assert kept() is not None
@@ -38,7 +38,7 @@ def test_an_interrupted_operation_keeps_its_buffers() -> None:
 def test_requests_that_are_complete_are_not_kept() -> None:
     handle = Handle(None)
     kept = weakref.ref(handle)
-    complete(handle)
+    complete(handle, lambda: None)
     del handle
     gc.collect()
     assert kept() is None

@@ -314,9 +314,11 @@ PASSING_ON = r"\.<locals>\.(build|compile_now|build_with_numba)$|kernels\.cuda\.
 """Functions that only hand arguments to what makes the code, or its errors back."""
 AT_ALL_TIMES = (
     r"gondwana\.(runtime|testing)\.|gondwana\.__getattr__$|\.__annotate__$|"
-    r"gondwana\.compiler\.(linker\.import_numba|cache\.)"
+    r"gondwana\.compiler\.(linker\.import_numba|cache\.)|\.__repr__(\.|$)|"
+    r"gondwana\.compiler\.(function\.described|types\.arguments\.brief)"
 )
-"""What compiled code does not depend on, though it runs meanwhile: interruptions, the emulated driver, the cache."""
+"""What compiled code does not depend on, though it runs meanwhile: interruptions, the emulated driver, the cache, and
+texts, which Numba makes of all that it meets."""
 OF_OTHERS = r"gondwana\.kernels\.cpu\.intermediates\.\w+\.generic$"
 """What Numba asks because this process has compiled something else before: it refuses types that are not its own."""
 

@@ -65,6 +65,7 @@ def _row(
     samples = interleave({name: timed(counted(name)) if first else absent for name in segments}, team=team, **timing)
     sums = {name: domain.batch("load", one.pointer(rank, "i8"), range(WORDS)) for name, one in segments.items()}
     verified = team.bcast(all(np.asarray(found.result()).sum() == counts[name] for name, found in sums.items()))
+    team.barrier()  # the other rank may reach the memory of this one until here
     seconds = {name: [s / words for s in values] for name, values in samples.items()}
     return {
         "operation": operation,

@@ -255,7 +255,9 @@ def _describe(kind: type[BaseException], error: BaseException, trace: TracebackT
     if message is not None:
         return f"gondwana: error: {message}\n"
     with contextlib.redirect_stderr(io.StringIO()) as text:
-        sys.__excepthook__(kind, error, trace)  # with "Did you mean", which `traceback` lacks before Python 3.12
+        sys.__excepthook__(
+            kind, error.with_traceback(trace), trace
+        )  # with "Did you mean", which `traceback` lacks before Python 3.12
     return text.getvalue() if _state.comm is None else _prefixed(text.getvalue())
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from gondwana.errors import KernelError
 from gondwana.runtime import exits, launcher
+from gondwana.runtime.watching import waits
 
 STATUS_WORDS = 2
 _USER_EXCEPTION = 1
@@ -23,6 +24,7 @@ def raise_from_block(block: Any, name: str) -> None:
     status, address = ctypes.cast(block, ctypes.POINTER(ctypes.c_int64))[0:2]
     if status == 0:
         return
+    waits.compiled_over()
     raise _exception(address, name) if address else RuntimeError(f"{name} failed in compiled code (status {status})")
 
 

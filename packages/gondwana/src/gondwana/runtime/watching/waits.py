@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -163,6 +165,11 @@ def over() -> None:
     _latest.why = None
 
 
+def compiled_over() -> None:
+    """Take note that compiled code has ended by an exception, which may have left a wait that is not over. Local."""
+    _words[COMPILED.kind] = 0
+
+
 Describe: TypeAlias = Callable[[int, int, int], Wait | None]
 """Describes a wait of compiled code by its words."""
 
@@ -203,6 +210,9 @@ def standing(worked: Callable[[], tuple[int, int]]) -> Standing | None:
         return None
     if compiled.kind:
         main, others = worked()
-        # A call of MPI polls as long as it runs, and no other thread may have done anything else meanwhile.
-        mark, rounds = -(compiled.mark + others), compiled.rounds + main // _POLLING
+        # A call of MPI polls as long as it runs. Meanwhile no other thread may have done anything else, and the program
+        # stands at the same call of compiled code.
+        frame = sys._current_frames()[threading.main_thread().ident or 0]
+        mark = -abs(hash((compiled.mark, others, id(frame), frame.f_lasti))) - 1
+        rounds = compiled.rounds + main // _POLLING
     return Standing(mark, rounds, _ROUNDS + wait.nbytes // _POLLED)
