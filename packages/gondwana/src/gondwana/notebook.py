@@ -56,11 +56,6 @@ def cell(x: float, y: float, width: float, height: float, text: str, *, own: boo
     return box + (label if width > 6 * len(text) and height > 10 else "")
 
 
-def plain(text: str) -> str:
-    """Return a text as HTML. Local."""
-    return html.escape(text)
-
-
 def nbytes_text(nbytes: int) -> str:
     """Return a number of bytes as people read it. Local.
 

@@ -5,6 +5,7 @@ Compiled code gets its spec, and the words of a descriptor (see `gondwana.compil
 
 from __future__ import annotations
 
+import html
 import math
 import struct
 from collections.abc import Sequence
@@ -215,7 +216,7 @@ class Array(DomainArray):
             + ("private" if self._anchor is None else f"of rank {self._anchor[0].rank}, reached by others"),
         }
         values = np.array2string(self._data, threshold=_MANY, edgeitems=2) if self._data.ndim else ""
-        return notebook.shown("Array", facts, f"<pre>{notebook.plain(values)}</pre>")
+        return notebook.shown("Array", facts, f"<pre>{html.escape(values)}</pre>")
 
     def __gondwana_array__(self) -> Array:
         """The array that a kernel sees: this one."""

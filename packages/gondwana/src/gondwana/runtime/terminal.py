@@ -128,11 +128,12 @@ class ProgressBar:
         self._shown: _Bar | _Line | None = None
         self._next = 0.0
         if team.rank == 0 and total > done and os.environ.get(SWITCH) != "0":
-            terminal = None if _in_notebook() else _opened()
-            if terminal is not None and os.environ.get("TERM", "dumb") != "dumb":
+            in_notebook = _in_notebook()
+            terminal = None if in_notebook or os.environ.get("TERM", "dumb") == "dumb" else _opened()
+            if terminal is not None:
                 self._shown = _Bar(terminal, label, total, done, transient)
             else:
-                self._shown = _Line(label, total, replaced=_in_notebook())
+                self._shown = _Line(label, total, replaced=in_notebook)
                 self._next = self._begun + _APART if not self._shown.shows_end else 0.0
 
     def __enter__(self) -> ProgressBar:
