@@ -15,8 +15,9 @@ import socket
 import sys
 from pathlib import Path
 
-from gondwana.races.analysis import Analysis, Rank
+from gondwana.races.analysis import Analysis
 from gondwana.races.listening import STATUS
+from gondwana.races.ranks import Rank
 from gondwana.races.report import summary
 from gondwana.runtime import files
 from gondwana.runtime.races.records import VARIABLE, VARIABLE_OF_JOB
@@ -106,6 +107,8 @@ class Detector:
         if data and isinstance(whose, Rank):
             whose.feed(data)
         else:
+            if isinstance(whose, Rank):
+                whose.ended = True
             self._ready.unregister(connected)
             connected.close()
             self.connections -= 1

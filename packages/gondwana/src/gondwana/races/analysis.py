@@ -7,82 +7,33 @@ who was first in this run.
 
 from __future__ import annotations
 
+import enum
 import itertools
-import json
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
+from gondwana.races.ranks import Plan, Rank
 from gondwana.races.report import Block, Part, Race, Site, Target
 from gondwana.races.shadow import MOST_SITES, Conflict, ReadSets, Shadow, epoch_of
 from gondwana.races.streams import Arrivals, Board, Order, Streams, joined
-from gondwana.runtime.races.records import ALL, FROM, LENGTH, READS, SITE, STREAM, UPDATES, WORD, WRITES, Kind
+from gondwana.runtime.races.records import ALL, FROM, READS, SITE, STREAM, UPDATES, WRITES, Kind
 
 Words = Sequence[int]
 Boxes = list[tuple[Any, Any]]
 
 
-class Rank:
-    """The records of one rank that have arrived, and what its numbers stand for. Local.
+class Patience(enum.Enum):
+    """How long the operation that has set an atomic word to a value is waited for."""
 
-    Attributes:
-        rank: rank in the world.
-        ended: whether no more records come.
-    """
-
-    def __init__(self, rank: int) -> None:
-        self.rank: Final = rank
-        self.ended = False
-        self.records: deque[Any] = deque()
-        self.streams: dict[int, int] = {}
-        self.sites: dict[int, int] = {0: 0}
-        self.calls: dict[int, int] = {}
-        self.teams: dict[int, Hashable] = {}
-        self.aliases: dict[int, int] = {}
-        self.plans: dict[int, _Plan] = {}
-        self.inside: dict[tuple[int, int], tuple[Hashable, int, int, int]] = {}
-        self.expected: dict[int, Hashable] = {}
-        self.counts: defaultdict[Hashable, int] = defaultdict(int)
-        self._data = b""
-
-    def feed(self, data: bytes) -> None:
-        """Take bytes as they arrive. Local."""
-        data = self._data + data
-        words = np.frombuffer(data, np.int64, len(data) // WORD).tolist()
-        at, end = 0, len(words)
-        while at < end:
-            length = words[at] >> LENGTH & 0xFF
-            following = at + length
-            if words[at] & 0xFF == Kind.TEXT and following <= end:
-                following += words[at + 1] // WORD
-            if following > end:
-                break
-            if words[at] & 0xFF == Kind.TEXT:
-                self.records.append(json.loads(data[WORD * (at + length) : WORD * following]))
-            else:
-                self.records.append(words[at:following])
-            at = following
-        self._data = data[WORD * at :]
-
-
-class _Plan:
-    """A plan as one rank knows it.
-
-    Attributes:
-        content: what the rank has told: see `reporting.plan`.
-        round: number of rounds begun.
-        finished: number of rounds that were waited for.
-        site: where the last round has begun.
-        reading: stream that reads its sources.
-        writing: streams that write at other ranks.
-    """
-
-    def __init__(self, content: dict[str, Any], reading: int, writing: dict[int, int]) -> None:
-        self.content, self.reading, self.writing = content, reading, writing
-        self.key = content["key"]
-        self.round = self.finished = self.site = 0
+    FULL = enum.auto()
+    """Until it is known."""
+    SOME = enum.auto()
+    """While a rank has announced one whose result is not known, or is this value."""
+    NONE = enum.auto()
+    """While a rank of which nothing is left to be taken has announced one."""
 
 
 class Analysis:
@@ -100,8 +51,9 @@ class Analysis:
         self._streams = Streams()
         self._board = Board()
         self._arrivals: defaultdict[Hashable, Arrivals] = defaultdict(Arrivals)
-        self._plans: dict[int, _Plan] = {}
+        self._plans: dict[int, Plan] = {}
         self._words: defaultdict[Hashable, dict[int, Any]] = defaultdict(dict)
+        self._setters: defaultdict[Hashable, set[int]] = defaultdict(set)
         self._sets = ReadSets()
         self._shadows: dict[tuple[int, int], Shadow] = {}
         self._sizes: dict[int, dict[int, int]] = {}
@@ -110,10 +62,12 @@ class Analysis:
         self._sites: list[Site] = [Site("an access", "", 0, "", {})]
         self._numbers: dict[Hashable, int] = {}
         self._put_off: list[Callable[[], bool]] = []
-        self._patient = True
+        self._patience = Patience.FULL
+        self._taken_so_far = 0
         self._do: dict[int, Callable[[Rank, int, int, Words], bool]] = {
             Kind.READ: self._read,
             Kind.WRITE: self._write,
+            Kind.INTEND: self._intend,
             Kind.ATOMIC: self._atomic,
             Kind.FORK: self._fork,
             Kind.JOIN: self._join,
@@ -140,9 +94,9 @@ class Analysis:
         found.streams[0] = self._streams.new(rank)
         return found
 
-    def advance(self) -> None:
-        """Take all records that can be taken now. Local."""
-        moved = True
+    def advance(self) -> bool:
+        """Take all records that can be taken now, and return whether there were any. Local."""
+        begun, moved = self._taken_so_far, True
         while moved:
             moved = False
             for rank in self._ranks:
@@ -157,12 +111,14 @@ class Analysis:
             self._sets.keep(
                 lambda: {n for one in self._shadows.values() for n in np.unique(one.reads).tolist() if n < 0}
             )
+        return self._taken_so_far > begun
 
     def settle(self) -> None:
         """Take what waits for a value whose writer is not known, since no other records come for now. Local."""
-        self._patient = False
-        self.advance()
-        self._patient = True
+        for self._patience in (Patience.SOME, Patience.NONE):
+            if self.advance():
+                break
+        self._patience = Patience.FULL
 
     @property
     def stuck(self) -> list[int]:
@@ -183,6 +139,7 @@ class Analysis:
             if not self._do[first & 0xFF](rank, stream, site, record[1:]):
                 return False
         rank.records.popleft()
+        self._taken_so_far += 1
         return True
 
     # -- what ranks tell -----------------------------------------------------------------------------------------
@@ -204,7 +161,7 @@ class Analysis:
         elif "plan" in content:
             reading = self._streams.new(rank.rank)
             writing = {int(other): self._streams.new(rank.rank) for other in content["to"]}
-            rank.plans[content["plan"]] = _Plan(content, reading, writing)
+            rank.plans[content["plan"]] = Plan(content, reading, writing)
         elif "left" in content:
             self.left.add(content["left"])
         elif "launch" in content:
@@ -289,12 +246,20 @@ class Analysis:
     def _order(self, found: Order | None) -> tuple[str, Site] | None:
         return None if found is None else (found.what, self._sites[found.site])
 
+    def _intend(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
+        self._setters[self._word(rank, words)].add(rank.rank)
+        return True
+
+    def _word(self, rank: Rank, words: Words) -> Hashable:
+        return rank.aliases.get(words[0], words[0]), words[1], words[2]
+
     def _atomic(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
         *place, after, before, what = words
-        values = self._words[rank.aliases.get(place[0], place[0]), *place[1:3]]
+        word = self._word(rank, words)
+        values = self._words[word]
         if what & (READS | UPDATES) and before not in values:
             is_known = not values and not before  # the zero that memory starts with
-            if self._patient and not is_known:
+            if not is_known and (self._patience is Patience.FULL or self._is_coming(word, before, rank)):
                 return False
             values[before] = None
         seen = values[before] if what & (READS | UPDATES) else None
@@ -302,9 +267,21 @@ class Analysis:
             self._streams.see(stream, seen, Order("an atomic operation", site))
         self._access(rank, stream, site, place, write=bool(what & WRITES), atomic=True)
         if what & WRITES:
+            self._setters[word].discard(rank.rank)
             posted = self._streams.posted(stream)
             values[after] = posted if seen is None else joined(posted, seen)
         return True
+
+    def _is_coming(self, word: Hashable, value: int, finder: Rank) -> bool:
+        """Whether another rank may have set a word to a value by an operation that it has announced."""
+        for rank in self._ranks:
+            if rank is not finder and rank.rank in self._setters[word]:
+                results = [r[5] for r in rank.records if _is(r, Kind.ATOMIC) and self._word(rank, r[1:]) == word]
+                if not results and not (rank.ended or (rank.records and self._patience is Patience.NONE)):
+                    return True
+                if value in results and self._patience is Patience.SOME:
+                    return True
+        return False
 
     def _reset(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
         key, owner, offset, nbytes = words
@@ -493,6 +470,10 @@ class Analysis:
         if box is not None:
             key, owner, offset, item, axes = box
             self._access(rank, stream, site, [key, owner, offset, item, *itertools.chain(*axes)], write=write)
+
+
+def _is(record: Any, kind: int) -> bool:
+    return not isinstance(record, dict) and record[0] & 0xFF == kind
 
 
 def _a(noun: str) -> str:

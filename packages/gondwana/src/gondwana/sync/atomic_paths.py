@@ -277,6 +277,10 @@ def reported(way: Path, name: str, target: GlobalPtr, operand: Number, expected:
     """
     one, dtype = reporter, target.dtype
     assert one is not None
+    what = READS if name == "load" else WRITES if name == "store" else UPDATES | WRITES | (READS if fetch else 0)
+    place = target.segment.key, target.team.world_ranks[target.rank], target.offset
+    if what & WRITES:
+        one.add(Kind.INTEND, *place)
     one.flush()
     found = way.perform("exchange" if name == "store" else name, target, operand, expected, True).result()
     old, given = np.array([found], dtype), np.array([operand], dtype)
@@ -285,9 +289,7 @@ def reported(way: Path, name: str, target: GlobalPtr, operand: Number, expected:
             new = _RESULTS[name](old, given).astype(dtype)
     else:
         new = old if name == "load" or (name == "compare_exchange" and found != expected) else given
-    what = READS if name == "load" else WRITES if name == "store" else UPDATES | WRITES | (READS if fetch else 0)
-    place = target.segment.key, target.team.world_ranks[target.rank], target.offset, dtype.itemsize
-    one.add(Kind.ATOMIC, *place, _bits(new), _bits(old), what, site=one.site(f"atomic {name}"))
+    one.add(Kind.ATOMIC, *place, dtype.itemsize, _bits(new), _bits(old), what, site=one.site(f"atomic {name}"))
     one.flush()
     return ready(found) if fetch else DONE
 

@@ -63,6 +63,8 @@ class Kind(enum.IntEnum):
     """Compiled code begins, whose records have no site of their own."""
     FREE = 20
     """A rank will not use a segment any more: key."""
+    INTEND = 21
+    """An atomic operation is about to set a word: key, rank in the world, offset. An `ATOMIC` record follows."""
 
 
 MAIN, CALLS, FIRST_OPERATION = 0, 1, 2
