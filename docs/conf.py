@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.writers.html5 import HTML5Translator
 
+sys.path.insert(0, str(Path(__file__).parent))
+
 project = "Gondwana"
 author = "The Gondwana developers"
 copyright = f"2026 {author}"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "links"]
 exclude_patterns = ["_build"]
 
 # Buttons copy commands and statements without prompts and output.
@@ -36,6 +39,7 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {f"npt.{name}": f"numpy.typing.{name}" for name in ("ArrayLike", "DTypeLike", "NDArray")}
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
@@ -45,6 +49,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "Gondwana"
 html_show_sourcelink = False
 html_static_path = ["_static"]
+# Pages without others below them need no list of them.
+html_sidebars = dict.fromkeys(("studies", "reliability", "security", "genindex", "search"), [])
 html_css_files = ["gondwana.css"]
 html_theme_options = {"navigation_with_keys": False, "show_prev_next": True, "secondary_sidebar_items": ["page-toc"]}
 

@@ -19,7 +19,8 @@ def figures(benchmark: str, operation: str, rival: str, size: str, mpi: str) -> 
 
 
 def test_the_figures_are_those_of_the_recorded_results() -> None:
-    section = (DOCS / "performance.md").read_text(encoding="utf-8").split("### With other MPIs\n")[1].split("\n## ")[0]
+    page = (DOCS / "performance" / "address-space.md").read_text(encoding="utf-8")
+    section = page.split("## With other MPIs\n")[1].split("\n## ")[0]
     table = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
     titles, *rows = table
     assert titles[4:] == list(MPIS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,9 +97,29 @@ def test_the_commands_of_make_demo_are_printed() -> None:
         assert f"$ {command}\n" in FIRST_PROGRAM
 
 
+def program(page: str) -> str:
+    """The first program of a page."""
+    return page.split("```python\n")[1].split("```")[0]
+
+
 def test_the_guide_explains_the_program_of_the_readme() -> None:
-    program = README.split("```python\n")[1].split("```")[0]
-    assert f"```python\n{program}```" in FIRST_PROGRAM
+    """It has more lines, which set, print and draw something."""
+    lines = iter(program(FIRST_PROGRAM).splitlines())
+    assert [line for line in program(README).splitlines() if line not in lines] == []
+
+
+def test_the_program_of_the_guide_prints_and_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    text = program(FIRST_PROGRAM)
+    for old, new in (("256", "16"), ("96:160", "6:10"), ("128", "8")):
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "heat.py").write_text(text, encoding="utf-8")
+    printed = subprocess.run([sys.executable, "heat.py"], check=True, capture_output=True, text=True).stdout
+    assert re.fullmatch(r"heat: 256\.000000 before, 256\.000000 after 100 steps; at most 0\.\d+\n", printed)
+    assert (tmp_path / "heat.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:

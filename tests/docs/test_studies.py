@@ -22,12 +22,18 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
 REQUIRED = {
     "Communication-intensive programs in Julia": ["Figure 1(a)", "Figure 1(b)", *(f"Figure {n}" for n in range(2, 11))],
-    "The Gray-Scott workflow on Frontier": ["Table 2", "Table 3", "Listing 4", *(f"Figure {n}" for n in range(5, 10))],
-    "The NAS benchmarks in Titanium": [f"Figure {n}" for n in (2, *range(4, 9), *range(11, 15), *range(17, 22))],
-    "Message passing in Java: clustering": [f"Figure {n}" for n in (2, *range(4, 24))],
+    "The Gray-Scott workflow on Frontier": [
+        *(f"Table {n}" for n in range(1, 4)),
+        "Listing 1",
+        "Listings 2, 3",
+        "Listing 4",
+        *(f"Figure {n}" for n in range(1, 10)),
+    ],
+    "The NAS benchmarks in Titanium": [*(f"Figure {n}" for n in range(1, 22)), "Tables A, B"],
+    "Message passing in Java: clustering": ["Figures 1, 3", *(f"Figure {n}" for n in (2, *range(4, 24)))],
     "Memory kinds in GASNet-EX": [f"Panel {n}" for n in range(1, 5)],
 }
-"""The figures and tables of each study; what is missing are sketches and listings of programs."""
+"""The figures, tables and listings of each study."""
 
 COLUMNS = ["figure", "what it shows", "command", "ours", "what we found"]
 
@@ -76,7 +82,7 @@ def test_every_row_has_a_command_and_what_it_gave(study: str) -> None:
         assert len(cells) == len(COLUMNS), cells
         assert all(cells), cells
         assert all(command.startswith("gondwana ") for command in re.findall(r"`([^`]+)`", cells[2])), cells
-        assert "`" in cells[2], cells
+        assert "`" in cells[2] or cells[2] == "-", cells
 
 
 @pytest.mark.parametrize("command", commands())

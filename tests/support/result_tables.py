@@ -187,13 +187,13 @@ def gpu_code() -> Rows:
 
 
 TABLES: dict[tuple[str, str], Callable[[], Rows]] = {
-    ("performance.md", "## Examples beside the same programs by hand"): examples,
-    ("performance.md", "## Sparse matrices beside SciPy and C"): sparse,
-    ("performance.md", "## Multigrid beside a program in C"): multigrid,
-    ("performance.md", "## Files beside h5py and zarr by hand"): files,
-    ("performance.md", "## Fourier transforms beside mpi4py-fft and SciPy"): transforms,
-    ("performance.md", "## Conjugate gradients beside loops by hand"): krylov,
-    ("performance.md", "## Code for GPUs"): gpu_code,
+    ("performance/own-problems.md", "## Examples beside the same programs by hand"): examples,
+    ("performance/own-problems.md", "## Sparse matrices beside SciPy and C"): sparse,
+    ("performance/own-problems.md", "## Multigrid beside a program in C"): multigrid,
+    ("performance/own-problems.md", "## Files beside h5py and zarr by hand"): files,
+    ("performance/own-problems.md", "## Fourier transforms beside mpi4py-fft and SciPy"): transforms,
+    ("performance/own-problems.md", "## Conjugate gradients beside loops by hand"): krylov,
+    ("performance/gpus.md", "## Code for GPUs"): gpu_code,
     ("guide/gallery.md", "## Lines and times"): gallery,
 }
 """What makes the rows of the first table below a heading, by page and heading."""

@@ -100,7 +100,7 @@ def test_memory_of_a_gpu_is_compared_with_its_driver(tmp_path: Path) -> None:
 
 @HAS_RANKS
 @pytest.mark.parallel
-@pytest.mark.parametrize("aware", ["0", "1"])
+@pytest.mark.parametrize("aware", [pytest.param("0", marks=pytest.mark.more), "1"])
 def test_between_nodes_the_rivals_are_mpi_and_the_hosts(tmp_path: Path, aware: str) -> None:
     options = "--ranks-per-node 1 --sizes 300000 --windows 2 --volume 300000 --repeat 1 --batch 0.0001"
     variables = {"GONDWANA_CUDA": "emulated", "GONDWANA_MPI_CUDA": aware, "GONDWANA_RANKS_PER_NODE": "1"}

@@ -110,8 +110,10 @@ def test_what_cannot_be_run_is_refused(words: list[str], part: str) -> None:
 
 @pytest.mark.parallel
 @pytest.mark.usefixtures("mpi4py_there")
-def test_applications_are_run(tmp_path: Path) -> None:
-    apps = ["heat", "gray-scott", "npb-mg", "hpcg"]
+@pytest.mark.parametrize(
+    "apps", [["heat", "npb-mg"], pytest.param(["gray-scott", "hpcg"], marks=pytest.mark.more)], ids="-".join
+)
+def test_applications_are_run(apps: list[str], tmp_path: Path) -> None:
     words = ["--ranks", "2", "--kind", "strong", "--size", "32", "--steps", "2", "--class", "S", "--jobs", "1"]
     argv = [sys.executable, "-m", "gondwana.cli.main", "bench", "scaling", *apps, *words, "--json", "out.json"]
     outcome = jobs.run_command(argv, timeout=280, cwd=tmp_path)

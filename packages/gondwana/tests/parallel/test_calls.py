@@ -83,7 +83,11 @@ def large_flood() -> None:
         print("all there", file=sys.stderr)
 
 
-@pytest.mark.parametrize("variables", [{}, {"GONDWANA_RANKS_PER_NODE": "1"}], ids=["node", "nodes"])
+@pytest.mark.parametrize(
+    "variables",
+    [{}, pytest.param({"GONDWANA_RANKS_PER_NODE": "1"}, marks=pytest.mark.more)],
+    ids=["node", "nodes"],
+)
 def test_twenty_thousand_large_calls_need_little_memory(variables: dict[str, str]) -> None:
     outcome = jobs.run_ranks(2, large_flood, timeout=120, variables=variables)
     assert outcome.status == 0, str(outcome)

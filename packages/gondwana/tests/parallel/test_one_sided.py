@@ -42,7 +42,6 @@ def test_synchronisation(program: str, name: str) -> None:
 @ON_ONE_NODE
 @ONE_PER_NODE
 @TWO_PER_NODE
-@MPICH_NODES
 @checks.checks("compiled_rma_checks")
 def test_compiled_rma(program: str, name: str) -> None:
     checks.run(program, name)
@@ -150,7 +149,7 @@ def test_on_a_node_with_mpich(program: str, name: str) -> None:
 
 @pytest.mark.more
 @MPICH_NODES
-@checks.checks("remote_array_checks", "divided_checks", "points_checks", "expression_checks")
+@checks.checks("compiled_rma_checks", "remote_array_checks", "divided_checks", "points_checks", "expression_checks")
 def test_arrays_on_nodes_with_mpich(program: str, name: str) -> None:
     checks.run(program, name)
 

@@ -408,6 +408,7 @@ def test_wrong_marks_are_refused(folder: Path) -> None:
 EXAMPLE = Path(__file__).parents[4] / "examples" / "tests"
 
 
+@pytest.mark.more
 def test_the_tests_of_the_example(folder: Path) -> None:
     for file in EXAMPLE.glob("*.py"):
         (folder / file.name).write_text(file.read_text())

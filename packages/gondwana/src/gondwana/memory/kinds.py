@@ -95,12 +95,13 @@ class DeviceKind(MemoryKind):
 
 
 class _Host(MemoryKind):
+    """The main memory of a node. Ranks of a node access each other's by loads and stores."""
+
     name = "host"
     host = True
 
 
 host: MemoryKind = _Host()
-"""The main memory of a node. Ranks of a node access each other's by loads and stores."""
 
 
 _ALIGNMENT = 8
