@@ -17,7 +17,8 @@ from gondwana_bench import build
 from gondwana_bench.disturbance import LIMIT, watched
 from gondwana_bench.measure import pin
 from gondwana_bench.processes import job_options
-from gondwana_bench.rows import Row, show_table
+from gondwana_bench.rows import Row
+from gondwana_bench.tables import show_table
 
 T = TypeVar("T")
 
@@ -106,8 +107,12 @@ class Panels:
 
     def show(self, panel: str, columns: Mapping[str, str], rows: Iterable[Row]) -> None:
         """Print rows of a panel as a table. Local."""
-        title = f"gondwana bench {self.benchmark}" + (f": {panel}" if panel != self.benchmark else "")
-        show_table(title, self.device.get("name", self.environment["cpu"]), columns, rows)
+        from gondwana_bench.report.verdicts import verdict_of_panel
+
+        title = f"gondwana bench {self.benchmark}" + (f", {panel}" if panel != self.benchmark else "")
+        shown = [*rows]
+        verdict = verdict_of_panel(self.benchmark, panel, shown)
+        show_table(title, self.device.get("name", self.environment["cpu"]), columns, shown, verdict)
 
     def note(self, text: str) -> None:
         """Print and record why something was left out. Local."""

@@ -452,7 +452,7 @@ def test_rows_are_sorted_by_their_distance_from_the_goal() -> None:
     assert [one.marks for one in found] == [["missed"], ["slower"], ["missed"], ["slower"], []]
     assert [one.load for one in found] == [0.7, None, None, None, None]
     read_page = shown(source.content)
-    assert "2 of 5 rows are slower than their rival, 3 are faster; 2 of 4 rows with a goal miss it" in read_page.text
+    assert "2 of 4 rows with a goal miss it; 2 of 5 rows are slower than their rival, 3 faster" in read_page.text
     assert "goal <= 2 us MISSED, 25 % reached; foreign load 0.7" in read_page.text
     assert "1 under foreign load" in read_page.text
 

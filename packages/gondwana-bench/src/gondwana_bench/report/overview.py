@@ -14,7 +14,7 @@ from gondwana_bench.report.markup import Content, Markup, join, tag
 from gondwana_bench.report.quantities import digits, quantity, span, two_digits
 from gondwana_bench.report.rows import Panel, figure
 from gondwana_bench.report.sources import Source, together
-from gondwana_bench.report.verdicts import CHANGED, MISSED, SLOWER, Verdict
+from gondwana_bench.report.verdicts import CHANGED, MISSED, SLOWER, Verdict, in_a_sentence
 
 _FARTHEST = 10.0
 """The end of the axis: most rows are nearer to 1, and those beyond have their figure beside them, as all have."""
@@ -32,11 +32,7 @@ def head(found: Sequence[Verdict], *, compared: bool) -> Markup:
         compared: whether they are compared with older results.
     """
     counts = {name: sum(name in one.marks for one in found) for name in (SLOWER, MISSED, CHANGED)}
-    faster, goals = (sum(one.outcome == "faster" for one in found), sum(one.met is not None for one in found))
-    words = [
-        f"{counts[SLOWER]} of {len(found)} rows are slower than their rival, {faster} are faster",
-        f"{counts[MISSED]} of {goals} rows with a goal miss it",
-    ]
+    words = [in_a_sentence(found)]
     known = sum(one.before is not None for one in found)
     if compared:
         words.append(f"{counts[CHANGED]} of the {known} rows that were measured before have changed")

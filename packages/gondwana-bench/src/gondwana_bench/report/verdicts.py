@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gondwana.results import units_of
 from gondwana_bench.disturbance import LIMIT
 from gondwana_bench.report import layouts
 from gondwana_bench.report.comparisons import Comparison, compare, goal_met, label_of
-from gondwana_bench.report.rows import Panel, figure
+from gondwana_bench.report.rows import Panel, Row, figure
 from gondwana_bench.report.scales import drawable
 from gondwana_bench.report.sources import Source
 from gondwana_bench.rows import grouped
@@ -83,6 +84,24 @@ def verdicts(sources: Sequence[Source], since: Sequence[Source] = ()) -> list[Ve
         for what in (_identity(source, panel, key, one),)
     ]  # fmt: skip
     return sorted(found, key=lambda verdict: verdict.distance)
+
+
+def in_a_sentence(found: Sequence[Verdict]) -> str:
+    """Return how many rows miss their goals, and how many are slower than their rivals. Local."""
+    missed, slower = (sum(mark in one.marks for one in found) for mark in (MISSED, SLOWER))
+    goals, faster = sum(one.met is not None for one in found), sum(one.outcome == "faster" for one in found)
+    beside = f"{slower} of {len(found)} rows are slower than their rival, {faster} faster"
+    return f"{missed} of {goals} rows with a goal miss it; {beside}" if goals else beside
+
+
+def verdict_of_panel(benchmark: str, panel: str, rows: Sequence[Row]) -> str:
+    """Return what the rows of a panel say, in a sentence. Local."""
+    wrong = sum(row.get("verified") is False for row in rows)
+    content = {"panels": {panel: rows}, "units": units_of(benchmark, rows), "environment": {}}
+    found = verdicts([Source("", "benchmark", benchmark, content)])
+    count = f"{len(rows)} row{'' if len(rows) == 1 else 's'}"
+    said = in_a_sentence(found) if found else count
+    return f"{wrong} of {count} WRONG; {said}" if wrong else said
 
 
 def distance(panel: Panel, one: Comparison) -> float:
