@@ -16,6 +16,8 @@ Row = dict[str, Any]
 T = TypeVar("T")
 K = TypeVar("K")
 WORD = 8
+WIDE = "GONDWANA_WIDE"
+"""The variable of `--wide`, which all processes that print tables see."""
 
 HEADINGS = {
     "case": "once", "dtype": "type", "source": "from", "target": "to", "size": "bytes", "nbytes": "bytes",

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from gondwana_bench import tables
 from gondwana_bench.cli.model import CHECKED
-from gondwana_bench.report import read
+from gondwana_bench.report import read, text_tables as tables
 from gondwana_bench.report.rows import Panel
 from gondwana_bench.report.verdicts import verdict_of_panel
+from gondwana_bench.rows import WIDE
 from support.result_files import row
 
 RESULTS = Path(__file__).parents[4] / "docs" / "results"
@@ -99,7 +99,7 @@ def test_piped_tables_are_plain_columns() -> None:
 def test_wide_shows_all(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("put of a word " * 9, 8)] * 2
     assert max(map(len, tables.table("title", "X", COLUMNS, rows, "fine", 60))) <= 60
-    monkeypatch.setenv(tables.WIDE, "1")
+    monkeypatch.setenv(WIDE, "1")
     assert max(map(len, tables.table("title", "X", COLUMNS, rows, "fine", 60))) > 126
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gondwana.cli.doctor.findings import Finding, Verdict
-from gondwana.cli.doctor.lines import lines, sentence
+from gondwana.cli.doctor.findings import Finding, Verdict, lines, sentence
 
 PATH = "/a/folder/whose/name/is/longer/than/the/room/beside/the/subject/bin/mpirun"
 FINDINGS = [

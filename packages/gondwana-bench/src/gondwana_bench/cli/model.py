@@ -87,7 +87,7 @@ def predict(
 ) -> None:
     """Predict milliseconds of a step and the efficiency, on up to a million ranks."""
     from gondwana_bench.model.predict import draw, table
-    from gondwana_bench.tables import show_table
+    from gondwana_bench.report.text_tables import show_table
 
     check_files(plot=plot, json=file)
     counts = numbers("--ranks", ranks)
@@ -156,7 +156,7 @@ def _machine(given: str) -> Machine:
 
 def _show_errors(title: str, machine: Machine, steps: list[Observation]) -> list[dict[str, object]]:
     from gondwana_bench.model import fit as fitting
-    from gondwana_bench.tables import show_table
+    from gondwana_bench.report.text_tables import show_table
 
     rows = fitting.errors(machine, steps)
     sizes = sorted(abs(float(str(row["error"]))) for row in rows)

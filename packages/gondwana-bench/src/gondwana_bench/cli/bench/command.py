@@ -28,7 +28,7 @@ from gondwana_bench.cli.bench import (
 )
 from gondwana_bench.disturbance import QUIET_WAIT
 from gondwana_bench.panels import Panels
-from gondwana_bench.tables import WIDE
+from gondwana_bench.rows import WIDE
 
 bench = typer.Typer(
     help="Measure how fast we are, as a ratio to native programs in the same run.",

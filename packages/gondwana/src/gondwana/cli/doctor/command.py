@@ -16,9 +16,8 @@ import typer
 
 from gondwana.cli import launch, library, slurm
 from gondwana.cli.doctor.allocation import allocation
-from gondwana.cli.doctor.findings import Finding, Verdict, answer, judged
+from gondwana.cli.doctor.findings import Finding, Verdict, answer, judged, lines
 from gondwana.cli.doctor.gpus import gpus
-from gondwana.cli.doctor.lines import lines
 from gondwana.errors import LaunchError
 from gondwana.io import adios
 from gondwana.results import check_writable, write_json

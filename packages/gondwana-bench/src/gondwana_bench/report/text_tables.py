@@ -10,10 +10,7 @@ from dataclasses import dataclass
 
 from gondwana.runtime import terminal
 from gondwana_bench.disturbance import LIMIT
-from gondwana_bench.rows import Row
-
-WIDE = "GONDWANA_WIDE"
-"""The variable of `--wide`, which all processes that print tables see."""
+from gondwana_bench.rows import WIDE, Row
 
 _GAP = "  "
 _FIXED = "\N{NO-BREAK SPACE}%"
