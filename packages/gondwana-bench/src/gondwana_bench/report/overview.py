@@ -114,24 +114,30 @@ def axis_lines() -> Markup:
 def _row(verdict: Verdict, *, several: bool) -> Markup:
     one, before = verdict.one, verdict.before
     file = tag("small", f" {verdict.source.file.removesuffix('.json')}") if several else None
-    value, interval = two_digits(one.ratio), span(one.low, one.high)
+    value, interval = _value(one)
     goal = goal_in_words(verdict.panel, one)
     judged = "met" if verdict.met else f"MISSED, {100 * verdict.distance:.3g} % reached"
     remarks = [
         f"beside {one.rival}",
         "" if verdict.met is None else f"goal {goal} {judged}",
         f"foreign load {digits(verdict.load)}" if verdict.load is not None else "",
-        f"was {two_digits(before.ratio)} ({span(before.low, before.high)})" if before is not None else "",
+        "was {} {}".format(*_value(before)).rstrip() if before is not None else "",
     ]
     drawn = [*([] if before is None else _mark(before, "before")), *_mark(one, verdict.outcome)]
     return tag(
         "li",
         tag("span", verdict.label, file, class_="name"),
         _plot(one.words, drawn),
-        tag("span", tag("b", f"{value} x"), "" if interval == value else f" ({interval})", class_="figure"),
+        tag("span", tag("b", f"{value} x"), f" {interval}".rstrip(), class_="figure"),
         tag("span", "; ".join(filter(None, remarks)), class_="remark"),
         class_=" ".join(["line", *(f"is-{mark}" for mark in verdict.marks)]),
     )
+
+
+def _value(one: Comparison) -> tuple[str, str]:
+    """The ratio, and its interval if that has other digits."""
+    value, interval = two_digits(one.ratio), span(one.low, one.high)
+    return value, "" if interval == value else f"({interval})"
 
 
 def _mark(one: Comparison, outcome: str) -> list[Markup]:
