@@ -17,7 +17,7 @@ from gondwana_bench import build
 from gondwana_bench.disturbance import LIMIT, watched
 from gondwana_bench.measure import pin
 from gondwana_bench.processes import job_options
-from gondwana_bench.rows import Row, show_table
+from gondwana_bench.rows import Row
 
 T = TypeVar("T")
 
@@ -106,8 +106,13 @@ class Panels:
 
     def show(self, panel: str, columns: Mapping[str, str], rows: Iterable[Row]) -> None:
         """Print rows of a panel as a table. Local."""
-        title = f"gondwana bench {self.benchmark}" + (f": {panel}" if panel != self.benchmark else "")
-        show_table(title, self.device.get("name", self.environment["cpu"]), columns, rows)
+        from gondwana_bench.report.text_tables import show_table
+        from gondwana_bench.report.verdicts import verdict_of_panel
+
+        title = f"gondwana bench {self.benchmark}" + (f", {panel}" if panel != self.benchmark else "")
+        shown = [*rows]
+        verdict = verdict_of_panel(self.benchmark, panel, shown)
+        show_table(title, self.device.get("name", self.environment["cpu"]), columns, shown, verdict)
 
     def note(self, text: str) -> None:
         """Print and record why something was left out. Local."""
@@ -130,14 +135,9 @@ class Panels:
         """
         self.complete = complete
         self.write()
-        loads = [row.get("foreign_load") or 0.0 for rows in self.panels.values() for row in rows]
-        if disturbed := [load for load in loads if load > LIMIT]:
-            print(
-                f"gondwana: other programs kept up to {max(disturbed):.2f} processors busy while {len(disturbed)} of "
-                f"{len(loads)} rows were measured: stop them, or wait until they rest with --quiet-wait SECONDS",
-                file=sys.stderr,
-                flush=True,
-            )
+        if any((row.get("foreign_load") or 0.0) > LIMIT for rows in self.panels.values() for row in rows):
+            advice = "measure again on a quiet machine, or wait for one with --quiet-wait"
+            print(f"gondwana: {advice}", file=sys.stderr, flush=True)
 
     def write(self) -> None:
         """Write the file, if one was asked for. Local.

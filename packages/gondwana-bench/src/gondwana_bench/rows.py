@@ -1,4 +1,4 @@
-"""Rows of figures: a table on the terminal, and ours relative to a rival."""
+"""Rows of figures: the headings of their columns, and ours relative to a rival."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from gondwana.errors import UsageError
-from gondwana.runtime import terminal
 from gondwana_bench.statistics import ratio, summarize
 
 Row = dict[str, Any]
 T = TypeVar("T")
 K = TypeVar("K")
 WORD = 8
+WIDE = "GONDWANA_WIDE"
+"""The variable of `--wide`, which all processes that print tables see."""
 
 HEADINGS = {
     "case": "once", "dtype": "type", "source": "from", "target": "to", "size": "bytes", "nbytes": "bytes",
@@ -42,32 +43,6 @@ def columns(keys: str, **headings: str) -> dict[str, str]:
     """
     known = HEADINGS | headings
     return {key: known.get(key, key) for key in keys.split()}
-
-
-def show_table(title: str, caption: str, columns: Mapping[str, str], rows: Iterable[Row]) -> None:
-    """Print rows as a table. Local.
-
-    Args:
-        title: title above the table.
-        caption: caption below the table.
-        columns: heading by the row's key, in the order of the table.
-        rows: one mapping for each line.
-    """
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.measure import Measurement
-    from rich.table import Table
-
-    width = terminal.columns("stdout")
-    console = Console(force_terminal=width is not None, width=width)
-    table = Table(title=title, caption=caption, box=SIMPLE_HEAD)
-    for heading in columns.values():
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(_cell(row, key) for key in columns))
-    # Figures are never truncated: on a narrow terminal lines wrap.
-    console.width = max(console.width, Measurement.get(console, console.options.update(width=200), table).maximum)
-    console.print(table)
 
 
 def as_csv(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
@@ -257,14 +232,3 @@ def in_milliseconds(seconds: float) -> float:
 def in_microseconds(seconds: float) -> float:
     """Return seconds in microseconds. Local."""
     return seconds * 1e6
-
-
-def _cell(row: Row, key: str) -> str:
-    value = row[key]
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "NO" if key in ("verified", "met") else "no"
-    if f"{key}_low" in row:
-        return f"{value:.2f} ({row[f'{key}_low']:.2f}-{row[f'{key}_high']:.2f})"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

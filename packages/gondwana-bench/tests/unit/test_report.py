@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html.parser
 import json
 import math
@@ -22,6 +23,7 @@ from gondwana_bench.report.comparisons import compare
 from gondwana_bench.report.draw import figures
 from gondwana_bench.report.rows import Panel, figure
 from gondwana_bench.report.sources import load_in_words
+from gondwana_bench.report.verdicts import verdicts
 from support import jobs
 from support.result_files import application, benchmark, environment, model, row, trace, write
 
@@ -83,12 +85,17 @@ def panel(rows: list[dict[str, Any]], name: str = "demo", units: dict[str, str] 
     return Panel(name, name, rows, units or benchmark(name, {name: rows})["units"])
 
 
+@functools.cache
+def stored_page() -> str:
+    return page(read(STORED))
+
+
 def test_the_stored_results_are_one_page() -> None:
-    text = page(read(STORED))
+    text = stored_page()
     read_page = Reader(text)
     assert text == page(read(STORED)), "the same results give the same bytes"
     assert read_page.tags.count("svg") > 50
-    assert "ours takes" in read_page.text
+    assert "times as fast as" in read_page.text
     assert not {"img", "link", "iframe", "object", "embed"} & set(read_page.tags)
     assert not [
         name for name, value in read_page.attributes if name == "src" or ("://" in (value or "") and name != "xmlns")
@@ -102,9 +109,10 @@ def test_sizes_become_curves_with_the_ratio_in_words() -> None:
     names = titles(panel(rows, units={"size": "B", "microseconds": "us", "rival_microseconds": "us"}))
     assert names == ["put: time", "put: times as fast", "get: time", "get: times as fast"]
     found = shown(benchmark("rma", {"rma": rows}))
-    assert "ours takes 0.5 of C's time, median 0.5, in 3 cases" in found.text
-    assert "goals (>= 1.5 x): 3 of 3 met" in found.text
-    assert "quiet" in found.text
+    assert "ours is 2 times as fast as C, median 2, in 3 cases" in found.text
+    assert "0 of 6 goals missed" in found.text
+    assert "goal >= 1.5 x met" in found.text
+    assert "Quiet" in found.text
 
 
 def test_a_size_of_zero_is_in_the_table() -> None:
@@ -196,7 +204,11 @@ def test_rows_of_two_rivals_are_not_called_ours() -> None:
         for size in SIZES
     ]
     found = shown(benchmark("osu", {"osu": rows}))
-    for words in ("ours takes 0.5 of C's", "mpi4py takes 0.5 of C's", "ours takes 0.5 of mpi4py's"):
+    for words in (
+        "ours is 2 times as fast as C",
+        "mpi4py is 2 times as fast as C",
+        "ours is 2 times as fast as mpi4py",
+    ):
         assert words in found.text
     assert {"compiled", "mpi4py", "Python"} <= set(found.words)
 
@@ -212,7 +224,7 @@ def test_bounds_are_drawn_in() -> None:
 def test_comparisons_are_in_words() -> None:
     rows = [{"benchmark": "FT", "ratio": 2.0, "ratio_low": 1.25, "ratio_high": 2.5}]
     [found] = compare(panel(rows), "ratio", layouts.Layout("NPB 3.4"))
-    assert (found.label, found.words) == ("demo", "ours takes 0.5 of NPB 3.4's time (0.4-0.8)")
+    assert (found.label, found.words) == ("demo", "ours is 2 times as fast as NPB 3.4 (1.25-2.5)")
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
@@ -243,7 +255,7 @@ def test_empty_and_odd_panels_get_a_table() -> None:
     assert "No rows." in found.text
     assert "not a number" in found.text
     assert "beyond 1e+200" in found.text
-    assert found.tags.count("details") == 2
+    assert found.tags.count("details") == 3
 
 
 @pytest.mark.parametrize(
@@ -279,11 +291,10 @@ def test_the_page_may_run_its_own_script_only() -> None:
 def test_results_of_several_machines_are_beside_each_other() -> None:
     one = benchmark("rma", {"rma": [row("put", size) for size in SIZES]})
     found = shown(one, {**one, "environment": environment(cpu="Processor Y")})
-    assert "Measured on different machines:" in found.text
+    assert "Measured on 2 different machines" in found.text
     assert "Processor X, 4 cores: result-0.json" in found.text
     assert "Processor Y, 4 cores: result-1.json" in found.text
     assert ("class", "beside") in found.attributes
-    assert "machine" in found.words
     many = benchmark("rma", {"rma": [row(name, size) for name in ("put", "get", "flood") for size in SIZES]})
     assert ("class", "beside") not in shown(many, many).attributes
 
@@ -292,7 +303,7 @@ def test_a_model_is_no_measurement() -> None:
     rows = [{"app": "heat", "ranks": ranks, "milliseconds": 8.0 / ranks, "efficiency": 0.75} for ranks in (1, 64, 4096)]
     errors = [{"app": "heat", "measured": 1.0, "predicted": 1.0, "error": error} for error in (-3.0, 9.0)]
     found = shown(model("Frontier", {"heat, weak scaling": rows, "errors": errors}))
-    for words in ("Predicted by models", "Model of Frontier", "median 9 %, largest 9 %", "not measured"):
+    for words in ("Predicted by models", "Model of Frontier", "median 9 %, largest 9 %", "Not measured"):
         assert words in found.text, words
     assert "Measured on" not in found.text
     assert found.tags.count("figure") == 2  # milliseconds and efficiency
@@ -304,7 +315,7 @@ def test_a_model_is_no_measurement() -> None:
 def test_what_went_wrong_is_said() -> None:
     wrong = benchmark("rma", {"rma": []}, verified=False, complete=False, notes=["left out"], failures=["exploded"])
     found = shown(wrong)
-    for words in ("left out", "FAILED: exploded", "NOT VERIFIED", "not complete", "NO"):
+    for words in ("left out", "FAILED: exploded", "NOT VERIFIED", "not complete"):
         assert words in found.text
 
 
@@ -425,21 +436,89 @@ def test_any_rows_are_a_page(rows: list[dict[str, Any]]) -> None:
     shown(benchmark("rma", {"rma": rows}))
 
 
+def test_rows_are_sorted_by_their_distance_from_the_goal() -> None:
+    rows = [
+        row("met", 8, ratio=0.93, ratio_low=0.92, ratio_high=0.94, goal=">= 0.91 x"),
+        row("far", 8, ratio=0.5, ratio_low=0.4, ratio_high=0.6, goal=None, met=None),
+        row("time", 8, unit="us", ours=8.0, theirs=16.0, goal="<= 2", met=False, foreign_load=0.7),
+        row("number", 8, unit="us", ours=1.0, goal=3.0, met=None),
+        row("odd", 8, goal="much", met=False),
+        row("mpi4py", 8),
+    ]
+    [source] = [Source("a.json", "benchmark", "rma", benchmark("rma", {"rma": rows}))]
+    found = verdicts([source])
+    assert [one.label for one in found] == ["time", "far", "odd", "met", "number"], "rivals beside rivals are left out"
+    assert [round(one.distance, 2) for one in found] == [0.25, 0.5, 1.0, 1.02, 3.0]
+    assert [one.marks for one in found] == [["missed"], ["slower"], ["missed"], ["slower"], []]
+    assert [one.load for one in found] == [0.7, None, None, None, None]
+    read_page = shown(source.content)
+    assert "2 of 4 rows with a goal miss it; 2 of 5 rows are slower than their rival, 3 faster" in read_page.text
+    assert "goal <= 2 us MISSED, 25 % reached; foreign load 0.7" in read_page.text
+    assert "1 under foreign load" in read_page.text
+
+
+def test_benchmarks_are_sorted_by_their_worst_row() -> None:
+    slow = {"ratio": 0.5, "ratio_low": 0.4, "ratio_high": 0.6, "goal": None, "met": None}
+    names = {"good": {}, "bad": slow, "fair": {"ratio": 1.0, "ratio_low": 0.9, "goal": None, "met": None}}
+    found = shown(*(benchmark(name, {name: [row("put", 8, **keys)]}) for name, keys in names.items()))
+    assert sorted(names, key=found.words.index) == ["bad", "fair", "good"]
+
+
+def test_what_has_changed_is_marked(tmp_path: Path) -> None:
+    def results(name: str, *ratios: float, names: tuple[str, ...] = ("put", "get", "new")) -> Path:
+        rows = [
+            row(what, 8, ratio=ratio, ratio_low=0.95 * ratio, ratio_high=1.05 * ratio)
+            for what, ratio in zip(names, ratios, strict=False)
+        ]
+        return write(tmp_path, benchmark("rma", {"rma": rows}), name)
+
+    before, after = results("before.json", 2.0, 2.0), results("after.json", 2.05, 1.0, 3.0)
+    found = {one.label: one for one in verdicts(read([after]), read([before]))}
+    assert {name: one.marks for name, one in found.items()} == {"put": [], "get": ["changed"], "new": []}
+    done = report(after, "--since", before, "-o", tmp_path / "page.html")
+    assert done.status == 0, str(done)
+    words = Reader((tmp_path / "page.html").read_text(encoding="utf-8")).text
+    assert "1 of the 2 rows that were measured before have changed" in words
+    assert "was 2 (1.9-2.1)" in words
+    assert len(read([tmp_path])) == 2, "a folder stands for its files"
+
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
-def test_a_browser_shows_it_without_complaint(tmp_path: Path) -> None:
-    rows = [row("put", size) for size in SIZES]
-    files = [write(tmp_path, benchmark("rma", {"rma": rows}), "a.json"), write(tmp_path, trace(3), "b.json")]
-    out = tmp_path / "page.html"
-    out.write_text(page(read(files)), encoding="utf-8")
+def browse(folder: Path, address: str) -> str:
+    """What a browser makes of a page, which it must show without complaint."""
     assert CHROMIUM is not None
     words = [
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
-        f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", out.as_uri(),
+        "--window-size=1400,900", f"--user-data-dir={folder / 'profile'}", "--dump-dom", address,
     ]  # fmt: skip
     done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert "CONSOLE" not in done.stderr
-    assert re.search(r'<button id="theme" type="button">(Dark|Light) colours</button>', done.stdout), "the script ran"
+    return done.stdout
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+def test_a_browser_filters_without_complaint(tmp_path: Path) -> None:
+    slow = {"ratio": 0.5, "ratio_low": 0.4, "ratio_high": 0.6, "goal": None, "met": None}
+    write(tmp_path, benchmark("rma", {"rma": [row("put", size) for size in SIZES]}), "a.json")
+    write(tmp_path, benchmark("osu", {"osu": [row("put", size, **slow) for size in SIZES]}), "b.json")
+    write(tmp_path, trace(3), "c.json")
+    out = tmp_path / "page.html"
+    out.write_text(page(read([tmp_path])), encoding="utf-8")
+    found = browse(tmp_path, f"{out.as_uri()}#slower")
+    assert re.search(r'<button id="theme" type="button">(Dark|Light) colours</button>', found), "the script ran"
+    assert '<main data-shown="slower">' in found
+    assert re.search(r'<button type="button" data-filter="slower" aria-pressed="true">slower 3</button>', found)
+    assert re.findall(r'<details class="(group[^"]*)" open="">', found) == ["group is-slower"]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+def test_the_stored_results_are_surveyed_on_few_screens(tmp_path: Path) -> None:
+    text = re.sub(r"<meta http-equiv[^>]*>", "", stored_page())
+    measure = "<script>document.title = document.documentElement.scrollHeight</script>"
+    out = tmp_path / "page.html"
+    out.write_text(text.replace("</body>", f"{measure}</body>"), encoding="utf-8")
+    [height] = re.findall(r"<title>(\d+)</title>", browse(tmp_path, out.as_uri()))
+    assert int(height) < 2500

@@ -55,7 +55,7 @@ def test_a_curve_on_logarithmic_axes_is_straight_for_a_power() -> None:
     assert x1 - x0 == pytest.approx(x2 - x1, abs=0.02)
     assert y1 - y0 == pytest.approx(y2 - y1, abs=0.02)
     assert y0 > y1 > y2, "larger is higher"
-    assert {"1 B", "10 B", "100 B", "10 µs", "size", "time", "ours"} <= set(texts(root))
+    assert {"1 B", "10 B", "100 B", "10 µs", "size (log axis)", "time (log axis)", "ours"} <= set(texts(root))
 
 
 def test_what_has_no_place_on_an_axis_is_left_out() -> None:
@@ -173,6 +173,13 @@ def test_ticks_are_few_and_inside(low: float, high: float, log: bool) -> None:
     assert ticks == sorted(ticks)
 
 
+@pytest.mark.parametrize("ends", [(1.0, 7.6), (0.9, 1.3), (3e-6, 4e-3), (1.0, 1.0), (0.3, 12.0)])
+@pytest.mark.parametrize("log", [True, False])
+def test_ticks_cover_the_values(ends: tuple[float, float], log: bool) -> None:
+    ticks = scales.covering(ends, 0.0, 1.0, log=log).ticks()
+    assert ticks[0] <= ends[0] <= ends[1] <= ticks[-1]
+
+
 def test_texts_are_escaped_everywhere() -> None:
     axis = Axis(HOSTILE, HOSTILE)
     dots = (Dot(1.0, 1.0, 0.5, 2.0), Dot(2.0, 2.0))
@@ -214,14 +221,14 @@ def test_quantities(value: float, unit: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("ratio", "words"),
     [
-        ((2.0, 1.9, 2.1), "ours takes 0.5 of C's time (0.48-0.53)"),
-        ((0.5, 0.5, 0.5), "ours takes 2 times C's time"),
-        ((500.0, 400.0, 600.0), "ours takes 0.002 of C's time (0.0017-0.0025)"),
-        ((1.0, 0.99, 1.02), "ours takes 1 of C's time (0.98-1.01)"),
+        ((2.0, 1.9, 2.1), "ours is 2 times as fast as C (1.9-2.1)"),
+        ((0.5, 0.5, 0.5), "ours is 0.5 times as fast as C"),
+        ((0.002, 0.0017, 0.0025), "ours is 0.002 times as fast as C (0.0017-0.0025)"),
+        ((1.0, 0.99, 1.02), "ours is 1 times as fast as C (0.99-1.02)"),
     ],
 )
 def test_ratios_in_words(ratio: tuple[float, float, float], words: str) -> None:
-    assert quantities.share_of_time(*ratio, "C") == words
+    assert quantities.times_as_fast(*ratio, "C") == words
 
 
 def test_markup() -> None:

@@ -25,6 +25,7 @@ from gondwana_apps.free_memory import available_memory, in_gib
 from gondwana_apps.options import on_first_rank, whole
 from gondwana_apps.partitions import adjusted_rand_index, purity
 from gondwana_apps.pictures import figure
+from gondwana_apps.sentences import say
 from gondwana_apps.timers import slowest
 
 _BYTES_A_POINT, _BYTES_A_CLUSTER, _BYTES_A_RANK = 700, 200, 80 << 20
@@ -100,7 +101,7 @@ def main(argv: list[str]) -> int:
     result = run(None if peaks is None else peaks.points, settings, team, start)
     if result.stopped is not None:
         if peaks is not None:
-            print(f"stopped at T = {result.progress.temperature:.4g}: {result.stopped}", flush=True)
+            say(f"stopped at T = {result.progress.temperature:.4g}: {result.stopped}")
         return result.status
     own = {f"seconds_{part}": result.timers.seconds[part] for part in PARTS} | {"seconds": result.seconds}
     times = slowest(own, team)
@@ -167,11 +168,11 @@ def _points(given: Given) -> points.Points:
 
 def _announce(given: Given, peaks: points.Points, team: gw.Team) -> None:
     source = given.settings.DistanceMatrixFile or f"generated, seed {given.options.seed}"
-    print(
+    say(
         f"davs: {len(peaks.points)} points ({source}), preset {given.preset}, ranks x threads = "
         f"{team.size} x {gw.threads()}"
     )
-    print(f"needs at most about {in_gib(needs(given.settings, given.preset, team.size))} of memory", flush=True)
+    say(f"needs at most about {in_gib(needs(given.settings, given.preset, team.size))} of memory")
 
 
 def _report(given: Given, peaks: points.Points, result: Result, times: dict[str, float], memory: int) -> dict[str, Any]:
@@ -218,20 +219,20 @@ def _verdict(given: Given, ari: float | None, clusters: int) -> tuple[bool | Non
 
 def _finish(given: Given, peaks: points.Points, result: Result, report: dict[str, Any]) -> None:
     """Print the result and write the files."""
-    print(
+    say(
         f"{report['clusters']} clusters, {report['sponge_fraction']:.2%} of the points in the sponge, "
         f"{report['temperatures']} temperatures from {report['temperature_first']:.4g} to "
         f"{report['temperature_last']:.3g}, {report['iterations']} iterations, {report['seconds']:.2f} s"
     )
-    print(", ".join(f"{name.replace('_', ' ')} {report[f'seconds_{name}']:.2f} s" for name in PARTS))
+    say(", ".join(f"{name.replace('_', ' ')} {report[f'seconds_{name}']:.2f} s" for name in PARTS))
     if given.settings.ClusterFile:
         total = len(result.labels)
         about = quality.measure(peaks.points, result.labels, result.rows, total, given.settings, result.conditions)
         for path in outputs.write(given.settings, peaks, result.labels, result.rows, about, result.progress):
-            print(f"result: {path}")
+            say(f"result: {path}")
     if given.options.pictures is not None:
         for picture in outputs.draw(given.options.pictures, peaks.points, result):
-            print(f"picture: {picture}")
+            say(f"picture: {picture}")
     if given.options.json is not None:
         write_application(given.options.json, report)
-    print(report["reason"], flush=True)
+    say(report["reason"])

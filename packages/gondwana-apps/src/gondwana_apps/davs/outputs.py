@@ -18,7 +18,6 @@ from gondwana_apps.davs.settings import Settings
 
 _SAMPLES = 500
 _SIZE = 8.0, 5.0
-_COLOURS = 10
 _SHOWN = 3000
 """Points in the picture of the plane: the central ones along the first axis, so that clusters can be seen."""
 
@@ -151,13 +150,16 @@ def _temperatures(progress: Progress) -> str:
 def _draw_temperatures(figure: Any, result: Result) -> None:
     temperature, clusters, _, sponge = np.array(result.progress.history).T
     left = figure.add_subplot()
-    left.plot(temperature, clusters, color="C0")
+    ours, other = (pictures.style(number)["color"] for number in (0, 1))
+    left.plot(temperature, clusters, color=ours)
     left.set(xscale="log", yscale="log", xlabel="temperature T", ylabel="clusters")
+    pictures.plain(left.xaxis)
+    pictures.plain(left.yaxis)
     left.invert_xaxis()
     right = left.twinx()
-    right.plot(temperature, 100.0 * sponge, color="C1", linestyle="--")
-    right.set_ylabel("points in the sponge [%]", color="C1")
-    left.yaxis.label.set_color("C0")
+    right.plot(temperature, 100.0 * sponge, color=other, linestyle="--")
+    right.set_ylabel("points in the sponge [%]", color=other)
+    left.yaxis.label.set_color(ours)
 
 
 def _draw_plane(figure: Any, points: Floats, result: Result) -> None:
@@ -165,8 +167,11 @@ def _draw_plane(figure: Any, points: Floats, result: Result) -> None:
     x, labels = points[first : first + _SHOWN], result.labels[first : first + _SHOWN]
     axes = figure.add_subplot()
     outside = labels == SPONGE
+    styles = pictures.STYLES[:-1]  # centres are black
     axes.scatter(*x[outside, :2].T, s=6, color="0.75", label="sponge", linewidths=0)
-    axes.scatter(*x[~outside, :2].T, s=6, c=labels[~outside] % _COLOURS, cmap="tab10", linewidths=0)
+    for number, (colour, _, marker) in enumerate(styles):
+        own = ~outside & (labels % len(styles) == number)
+        axes.scatter(*x[own, :2].T, s=9, color=colour, marker=marker, linewidths=0)
     centres = result.rows[np.unique(labels[~outside]), :2]
     axes.scatter(*centres.T, s=24, facecolors="none", edgecolors="black", linewidths=0.6, label="centres")
     axes.set(xlabel="first axis (m/z)", ylabel="second axis (retention time)", xlim=(x[0, 0], x[-1, 0]))

@@ -23,6 +23,7 @@ from gondwana_apps.grayscott.sweeps import noises_of
 from gondwana_apps.grayscott.verify import Verdict, verify
 from gondwana_apps.options import Parser, on_first_rank
 from gondwana_apps.run_files import RunFiles, going_on, reserved, steps_to_next
+from gondwana_apps.sentences import say
 from gondwana_apps.settings_files import settings_parser
 from gondwana_apps.timers import over_ranks
 
@@ -173,14 +174,14 @@ def _announce(simulation: Simulation) -> None:
     s, team = simulation.settings, simulation.team
     sweeps = ", two steps a sweep" if simulation.fuse_steps == 2 else ""
     where = "the host" if simulation.device is None else simulation.device.name
-    print(
+    say(
         f"gray-scott: {s.L}^3 cells in {s.precision}, {s.boundary} boundary, F={s.F:g} k={s.k:g} "
         f"Du={s.Du:g} Dv={s.Dv:g} dt={s.dt:g} noise={s.noise:g}, {s.steps} steps{sweeps}, "
         f"on {where}, ranks x threads = {team.size} x {gw.threads()}"
     )
-    print(f"needs {resources.needs(s, on_gpus=simulation.device is not None)}", flush=True)
+    say(f"needs {resources.needs(s, on_gpus=simulation.device is not None)}")
     for line in notices(s):
-        print(f"note: {line}", flush=True)
+        say(f"note: {line}")
 
 
 def _print_timing(simulation: Simulation, pace: Pace) -> None:
@@ -214,13 +215,13 @@ def _result(simulation: Simulation, pace: Pace, summary: Summary, verdict: Verdi
 
 def _print_result(result: dict[str, Any], verdict: Verdict, stopped: str | None) -> None:
     if stopped:
-        print(f"stopped after step {result['steps']}: {stopped}")
+        say(f"stopped after step {result['steps']}: {stopped}")
     for field in "u", "v":
         low, high, sum_ = (result[f"{field}_{what}"] for what in ("min", "max", "sum"))
-        print(f"{field.upper()}: min {low:.12g}, max {high:.12g}, sum {sum_:.12g}")
-    print(
+        say(f"{field.upper()}: min {low:.12g}, max {high:.12g}, sum {sum_:.12g}")
+    say(
         f"{result['steps']} steps, {result['seconds']:.2f} s in this run "
         f"(first step {result['seconds_first_step']:.2f} s), "
         f"{result['cells_per_s'] / 1e6:.1f} Mcells/s, T_eff {result['t_eff_gb_s']:.2f} GB/s"
     )
-    print(verdict.reason, flush=True)
+    say(verdict.reason)

@@ -24,6 +24,7 @@ from gondwana_apps.heat.simulation import Balance, Simulation
 from gondwana_apps.heat.steps import Record
 from gondwana_apps.heat.verify import Verdict, verify
 from gondwana_apps.options import on_first_rank
+from gondwana_apps.sentences import say
 from gondwana_apps.timers import spread
 
 DEVICES = ("host", "cuda")
@@ -110,9 +111,9 @@ def main(argv: list[str]) -> int:
     record = _gathered(np.concatenate([np.zeros(0, np.int64), *outcome.nanoseconds]), team)
     if team.rank == 0 and record is not None:
         if outcome.stopped:
-            print(f"stopped after {simulation.step} steps: {outcome.stopped}", flush=True)
+            say(f"stopped after {simulation.step} steps: {outcome.stopped}")
         if verdict is not None:
-            print(verdict.reason, flush=True)
+            say(verdict.reason)
         if options.record is not None:
             write_text(options.record, _as_csv(record, outcome.first), f"--record {options.record}")
         if options.json is not None:
@@ -149,11 +150,10 @@ def _open(options: Namespace, ranks: int | None) -> Settings:
 def _announce(simulation: Simulation) -> None:
     s = simulation.settings
     steps = f"steps 0 to {s.N}{', two steps a sweep' if simulation.fuse_steps == 2 else ''}"
-    print(
+    say(
         f"heat: {'x'.join(map(str, s.shape))} cells, {steps}, {s.variant}{', overlap' if s.overlap else ''}, "
         f"mean in every {s.reduce}, on {s.device}, ranks x threads = {simulation.team.size} x {gw.threads()}, "
-        f"blocks {'x'.join(map(str, simulation.T.grid))}",
-        flush=True,
+        f"blocks {'x'.join(map(str, simulation.T.grid))}"
     )
 
 

@@ -13,6 +13,7 @@ from gondwana_apps.hpcg.parameters import Parameters, parse
 from gondwana_apps.hpcg.phases import Outcome, run
 from gondwana_apps.hpcg.verdict import Rates, rates
 from gondwana_apps.options import on_first_rank
+from gondwana_apps.sentences import say
 from gondwana_apps.timers import over_ranks
 
 _BYTES_A_ROW = 1300
@@ -67,7 +68,7 @@ def main(argv: list[str]) -> int:
     if is_first:
         found = rates(outcome)
         _print(outcome, found)
-        print(f"result: {report.write(outcome, found)}", flush=True)
+        say(f"result: {report.write(outcome, found)}")
         if parameters.json is not None:
             result = verdict.result(parameters, outcome, found)
             write_application(parameters.json, result | {"step_seconds_over_ranks": spread})
@@ -79,14 +80,14 @@ def _announce(parameters: Parameters, team: gw.Team) -> None:
     sides = "x".join(map(str, parameters.local))
     grid = "x".join(map(str, parameters.grid_of(team.size)))
     length = f"at least {parameters.seconds} s of timed sets" if parameters.seconds else "quick path, one timed set"
-    print(f"hpcg: {sides} points a rank, {team.size} ranks as {grid}, {gw.threads()} threads each, {length}")
+    say(f"hpcg: {sides} points a rank, {team.size} ranks as {grid}, {gw.threads()} threads each, {length}")
     for note in parameters.notes:
-        print(f"note: {note}")
-    print(f"needs about {in_gib(needs(parameters, team.size))} of memory", flush=True)
+        say(f"note: {note}")
+    say(f"needs about {in_gib(needs(parameters, team.size))} of memory")
 
 
 def _print(outcome: Outcome, found: Rates) -> None:
-    print(
+    say(
         f"reference: scaled residual {outcome.reference_residual:.6g} after 50 iterations; optimised: "
         f"{outcome.residuals[-1]:.6g} after {outcome.iterations}, the same in {len(outcome.residuals)} sets of "
         f"{found.seconds / len(outcome.residuals):.4g} s"
@@ -94,12 +95,12 @@ def _print(outcome: Outcome, found: Rates) -> None:
         else f"the residuals of the sets differ: variance {outcome.norms.variance:.3g}"
     )
     if gw.threads() > 1:
-        print(f"{outcome.threads} of {gw.threads()} threads work: that was faster in a trial")
-    print(
+        say(f"{outcome.threads} of {gw.threads()} threads work: that was faster in a trial")
+    say(
         f"set-up {outcome.seconds_setup:.3g} s, conversion {outcome.seconds_optimise:.3g} s, "
         f"compiling {outcome.seconds_compile:.3g} s (not counted); raw {found.raw:.3f} GFLOP/s, "
         f"{found.moved / found.seconds / 1e9:.2f} GB/s moved"
     )
     state = "VALID" if outcome.valid else "INVALID"
     strict = "passed" if outcome.verified else "FAILED"
-    print(f"{state}: {found.rating:.4f} GFLOP/s; tests of our own {strict}", flush=True)
+    say(f"{state}: {found.rating:.4f} GFLOP/s; tests of our own {strict}")

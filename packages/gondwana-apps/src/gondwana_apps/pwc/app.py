@@ -21,6 +21,7 @@ from gondwana_apps.pwc.annealing import Annealing, Partition
 from gondwana_apps.pwc.equations import alone
 from gondwana_apps.pwc.rows import Rows
 from gondwana_apps.pwc.settings import Settings
+from gondwana_apps.sentences import say
 from gondwana_apps.timers import slowest
 
 PARSER = settings_files.settings_parser(
@@ -63,7 +64,7 @@ def main(argv: list[str]) -> int:
     compiling = (gw.compilation() - before).seconds
     if team.rank == 0:
         size = f"{rows.points} points, at most {settings.MaxNcent} clusters"
-        print(f"pwc: {size}, ranks x threads = {team.size} x {gw.threads()}, {settings.Exchange}", flush=True)
+        say(f"pwc: {size}, ranks x threads = {team.size} x {gw.threads()}, {settings.Exchange}")
     with gw.ProgressBar(team, "cooling", 100) as bar:
         rows.timed.seconds.clear()
         team.barrier()
@@ -129,9 +130,9 @@ def _result(annealing: Annealing, partition: Partition, truth: list[str]) -> dic
 
 def _print(result: dict[str, Any]) -> None:
     if result["ari"] is not None:
-        print(f"adjusted Rand index {result['ari']:.4f}, purity {result['purity']:.4f}")
+        say(f"adjusted Rand index {result['ari']:.4f}, purity {result['purity']:.4f}")
     parts = [f"{name} {result[f'seconds_{name}']:.3f} s" for name in ("compute", *COMMUNICATION, "splitting")]
-    print(f"{result['seconds']:.3f} s: {', '.join(parts)}")
-    print(f"wrote {', '.join(result['files']) or 'no files'}")
+    say(f"{result['seconds']:.3f} s: {', '.join(parts)}")
+    say(f"wrote {', '.join(result['files']) or 'no files'}")
     verified = "verified" if result["verified"] else "NOT VERIFIED: a limit of the iterations or sums was passed"
-    print(f"{result['clusters']} clusters of {result['sizes']} points, energy {result['energy']:.9g}: {verified}")
+    say(f"{result['clusters']} clusters of {result['sizes']} points, energy {result['energy']:.9g}: {verified}")

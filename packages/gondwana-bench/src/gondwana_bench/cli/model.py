@@ -87,7 +87,7 @@ def predict(
 ) -> None:
     """Predict milliseconds of a step and the efficiency, on up to a million ranks."""
     from gondwana_bench.model.predict import draw, table
-    from gondwana_bench.rows import show_table
+    from gondwana_bench.report.text_tables import show_table
 
     check_files(plot=plot, json=file)
     counts = numbers("--ranks", ranks)
@@ -96,7 +96,12 @@ def predict(
     described = with_latency(_machine(machine), latency)
     rows = table(described, app, size, counts, weak=weak or app == "hpcg")
     scaling = "weak" if weak or app == "hpcg" else "strong"
-    show_table(f"gondwana model: {app} on {described.name}", "a model, not a measurement", COLUMNS, rows)
+    last = rows[-1]
+    verdict = (
+        f"{last['milliseconds']:.3g} ms a step and an efficiency of {last['efficiency']:.2g} on {last['ranks']} ranks"
+    )
+    title = f"gondwana model: {app} on {described.name}"
+    show_table(title, "a model, not a measurement", COLUMNS, rows, verdict)
     if file is not None:
         write_model(file, described.name, {f"{app}, {scaling} scaling": rows})
     if plot is not None:
@@ -151,15 +156,14 @@ def _machine(given: str) -> Machine:
 
 def _show_errors(title: str, machine: Machine, steps: list[Observation]) -> list[dict[str, object]]:
     from gondwana_bench.model import fit as fitting
-    from gondwana_bench.rows import show_table
+    from gondwana_bench.report.text_tables import show_table
 
     rows = fitting.errors(machine, steps)
-    show_table(title, machine.name, CHECKED, rows)
     sizes = sorted(abs(float(str(row["error"]))) for row in rows)
+    verdict = "no steps"
     if sizes:
-        within = sum(size <= GOAL for size in sizes)
-        median = sizes[len(sizes) // 2]
-        typer.echo(
-            f"errors: median {median:.1f} %, largest {sizes[-1]:.1f} %; {within} of {len(sizes)} within {GOAL} %"
-        )
+        within, median = sum(size <= GOAL for size in sizes), sizes[len(sizes) // 2]
+        spread = f"errors: median {median:.1f} %, largest {sizes[-1]:.1f} %"
+        verdict = f"{spread}; {within} of {len(sizes)} within {GOAL} %"
+    show_table(title, machine.name, CHECKED, rows, verdict)
     return rows

@@ -12,7 +12,12 @@ from gondwana.results import check_writable, write_text
 
 
 def report(
-    results: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Files of --json and of --trace.")],
+    results: Annotated[
+        list[Path], typer.Argument(metavar="RESULTS...", help="Files of --json and of --trace, or folders of them.")
+    ],
+    since: Annotated[
+        Path | None, typer.Option(metavar="RESULTS", help="Older results: rows that have changed are marked.")
+    ] = None,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page.")] = Path("report.html"),
 ) -> None:
     """Draw results of benchmarks, applications, models and traces on one HTML page.
@@ -24,5 +29,5 @@ def report(
     check_writable(out, f"--out {out}")
     if any(out.exists() and file.exists() and out.samefile(file) for file in results):
         raise UsageError(f"--out {out}: it is one of the results; name another file")
-    write_text(out, page(read(results)), f"--out {out}")
+    write_text(out, page(read(results), read([since] if since else [])), f"--out {out}")
     typer.echo(out)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gondwana.errors import UsageError
 from gondwana_apps.heat.app import DISCARDED
-from gondwana_apps.pictures import figure, save
+from gondwana_apps.pictures import figure, legend, plain, save, style
 from gondwana_bench import processes
 from gondwana_bench.heat.job import VARIANTS as VARIANTS
 from gondwana_bench.rows import Row, as_csv as rows_as_csv, check_numbers, check_ranks, with_interval
@@ -188,15 +188,18 @@ def draw(jobs: Mapping[int, Sequence[Job]], file: str) -> None:
         everything = np.concatenate(list(samples.values()))
         # Variants may differ by a factor of ten.
         bins = np.geomspace(everything.min(), np.percentile(everything, 99), 240)
+        at_top = axes.get_xaxis_transform()
         for number, (name, values) in enumerate(samples.items()):
-            color = f"C{number}"
-            axes.hist(values, bins, histtype="step", color=color, label=name)
-            axes.axvline(np.median(values), color=color, linestyle="--", linewidth=1)
+            own = style(number)
+            marker = own.pop("marker")
+            axes.hist(values, bins, histtype="step", label=name, **own)
+            axes.plot(np.median(values), 1.0, marker, color=own["color"], transform=at_top, clip_on=False)
         axes.set_xscale("log")
-        axes.set_xlabel("time of two steps [us]")
+        plain(axes.xaxis)
+        axes.set_xlabel("time of two steps [us], log axis")
         axes.set_ylabel("samples")
-        axes.set_title(f"{size}^3 cells a rank; dashed: medians")
-        axes.legend()
+        axes.set_title(f"{size}^3 cells a rank; marks at the top: medians", pad=12)
+    legend(drawn, drawn.axes[0].get_legend_handles_labels()[0])
     save(drawn, file, f"--plot {file}")
 
 

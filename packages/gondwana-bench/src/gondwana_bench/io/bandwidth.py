@@ -12,7 +12,7 @@ from gondwana.errors import UsageError
 from gondwana.io.paths import check_output
 from gondwana.runtime import cores
 from gondwana_apps.free_memory import available_memory, in_gib
-from gondwana_apps.pictures import figure, save
+from gondwana_apps.pictures import figure, legend, save, style
 from gondwana_bench import processes
 from gondwana_bench.rows import Row, as_csv as rows_as_csv, columns, relative
 from gondwana_bench.scaling.steps import over_ranks
@@ -112,20 +112,22 @@ def draw(found: Sequence[Row], file: str) -> None:
         for number, way in enumerate(WAYS):
             own = [row for row in found if row["way"] == way]
             middle = [statistics.median(row[f"{part}_seconds"]) for row in own]
+            line = style(number)
+            color, marker = line["color"], line.pop("marker")
             for axes, values in (seconds, middle), (bandwidth, [row[part] for row in own]):
-                axes.plot(ranks, values, color=f"C{number}", linewidth=1, label=way)
+                axes.plot(ranks, values, **line, linewidth=1, label=way)
                 for row, value in zip(own, values, strict=True):
-                    face = "white" if row["beyond_cores"] else f"C{number}"
-                    axes.plot(row["ranks"], value, "o", color=f"C{number}", markerfacecolor=face)
+                    face = "white" if row["beyond_cores"] else color
+                    axes.plot(row["ranks"], value, marker, color=color, markerfacecolor=face)
             for row in own:
                 times = row[f"{part}_seconds"]
-                seconds.vlines(row["ranks"], min(times), max(times), color=f"C{number}", linewidth=1)
+                seconds.vlines(row["ranks"], min(times), max(times), color=color, linewidth=1)
         seconds.set_title(title)
         for axes, label in (seconds, "seconds (median, extremes of jobs)"), (bandwidth, "MiB/s"):
             over_ranks(axes, ranks, "ranks (hollow: more than cores)")
             axes.set_ylim(bottom=0.0)
             axes.set_ylabel(label)
-        seconds.legend(fontsize="small", loc="upper left")
+    legend(drawn, drawn.axes[0].get_legend_handles_labels()[0])
     save(drawn, file, f"--plot {file}")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gondwana.errors import UsageError
 from gondwana.inputs import printable
-from gondwana_apps.pictures import figure, save
+from gondwana_apps.pictures import figure, legend, plain, save, style
 from gondwana_bench.model import applications
 from gondwana_bench.model.costs import collective_seconds, exchange_seconds, sweep_seconds
 from gondwana_bench.model.machine import Machine
@@ -110,13 +110,15 @@ def draw(rows: Sequence[dict[str, Any]], title: str, file: str) -> None:
     drawn.suptitle(title)
     left, right = drawn.subplots(1, 2)
     ranks = [row["ranks"] for row in rows]
-    left.loglog(ranks, [row["milliseconds"] for row in rows], "ko-", markersize=4, label="a step")
-    for part in ("compute", "communicate", "wait"):
-        left.loglog(ranks, [row[part] or float("nan") for row in rows], ".--", linewidth=1, label=part)
-    left.set(xlabel="ranks", ylabel="milliseconds")
-    left.legend()
-    right.semilogx(ranks, [row["efficiency"] for row in rows], "ko-", markersize=4)
+    for number, part in enumerate(("milliseconds", "compute", "communicate", "wait")):
+        name = part if number else "a step"
+        left.loglog(ranks, [row[part] or float("nan") for row in rows], **style(number), markersize=4, label=name)
+    left.set(xlabel="ranks", ylabel="milliseconds, log axis")
+    plain(left.yaxis)
+    right.semilogx(ranks, [row["efficiency"] for row in rows], **style(0), markersize=4)
     right.set(xlabel="ranks", ylabel="efficiency", ylim=(0, max(1.05, *(1.05 * row["efficiency"] for row in rows))))
     for axes in (left, right):
         axes.grid(visible=True, alpha=0.3)
+        plain(axes.xaxis)
+    legend(drawn, left.lines)
     save(drawn, file, f"--plot {file}")

@@ -20,7 +20,7 @@ from gondwana_bench.statistics import summarize
 
 TIME = {
     "benchmark": "", "class": "class", "ranks": "ranks", "variant": "variant", "official_median": "official [s]",
-    "median": "ours [s]", "time_ratio": "ours/official", "memory_ratio": "memory", "rss_ratio": "RSS",
+    "median": "ours [s]", "ratio": "official/ours", "memory_ratio": "memory", "rss_ratio": "RSS",
     "verified": "verified",
 }  # fmt: skip
 COMMUNICATION = {

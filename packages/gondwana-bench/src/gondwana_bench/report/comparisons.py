@@ -38,8 +38,8 @@ class Comparison:
 
     @property
     def words(self) -> str:
-        """Our time relative to the rival's."""
-        return quantities.share_of_time(self.ratio, self.low, self.high, self.rival, self.who)
+        """Our speed relative to the rival's."""
+        return quantities.times_as_fast(self.ratio, self.low, self.high, self.rival, self.who)
 
 
 def compare(panel: Panel, key: str, how: Layout) -> list[Comparison]:
@@ -93,14 +93,13 @@ def label_of(panel: Panel, row: Row, names: Sequence[str]) -> str:
 
 def in_words(comparisons: Sequence[Comparison]) -> str:
     """Return several comparisons of one with one rival in a sentence: the least, the most, the median. Local."""
+    first = comparisons[0]
     if len(comparisons) == 1:
-        return comparisons[0].words
-    times = sorted(1.0 / one.ratio for one in comparisons)
-    owner = comparisons[0].rival
-    of = f"{owner}'" if owner.endswith("s") else f"{owner}'s"
-    middle = quantities.two_digits(statistics.median(times))
-    span, how = quantities.span(times[0], times[-1]), "times" if times[0] >= 1.0 else "of"
-    return f"{comparisons[0].who} takes {span} {how} {of} time, median {middle}, in {len(times)} cases"
+        return first.words
+    ratios = sorted(one.ratio for one in comparisons)
+    middle = quantities.two_digits(statistics.median(ratios))
+    times = quantities.span(ratios[0], ratios[-1])
+    return f"{first.who} is {times} times as fast as {first.rival}, median {middle}, in {len(ratios)} cases"
 
 
 def goal_met(panel: Panel, row: Row) -> bool | None:
@@ -115,6 +114,20 @@ def goal_met(panel: Panel, row: Row) -> bool | None:
         if wanted is not None and there is not None:
             return there <= wanted if panel.is_time(ours, row) else there >= wanted
     return None
+
+
+def goal_in_words(panel: Panel, one: Comparison) -> str:
+    """Return the goal of a row with its unit, "" without one. Local."""
+    for key in ("goal", "goal_us"):
+        goal = one.row.get(key)
+        if isinstance(goal, str):
+            unit = one.row.get("unit")
+            return f"{goal} {unit}" if isinstance(unit, str) and goal[-1:].isdigit() else goal
+        value = figure(goal)
+        if value is not None:
+            least = "<=" if panel.is_time(key.replace("goal", "ours"), one.row) else ">="
+            return f"{least} {quantities.quantity(value, panel.unit(key, one.row))}"
+    return ""
 
 
 def _named(panel: Panel, row: Row, name: str) -> str:

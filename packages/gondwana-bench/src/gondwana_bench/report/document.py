@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from gondwana_bench.report import tables
+from gondwana_bench.report import overview, tables
 from gondwana_bench.report.charts import Stack, matrix_chart, stack_chart
 from gondwana_bench.report.charts.frame import FILLINGS, STYLES
 from gondwana_bench.report.draw import Figure, figures
@@ -16,7 +16,7 @@ from gondwana_bench.report.markup import Markup, join, tag
 from gondwana_bench.report.quantities import quantity
 from gondwana_bench.report.rows import Panel
 from gondwana_bench.report.sources import Source, together
-from gondwana_bench.report.summary import summary
+from gondwana_bench.report.verdicts import Verdict, verdicts
 from gondwana_bench.rows import grouped
 
 _KINDS = {"benchmark": "Benchmark", "app": "Application", "model": "Model of", "trace": "Trace"}
@@ -36,23 +36,52 @@ _HATCHES = (
 """Patterns, in tiles of 6 x 6, that distinguish fillings without colour."""
 
 
-def page(sources: Sequence[Source]) -> str:
+def page(sources: Sequence[Source], since: Sequence[Source] = ()) -> str:
     """Return a report as HTML: the same for the same results. Local.
 
     Args:
         sources: at least one result; those of one benchmark or application are shown beside each other.
+        since: older results, with which the rows are compared.
     """
     groups = grouped(sources, lambda source: (str(source.kind), source.name))
-    anchors = {key: f"section-{number}" for number, key in enumerate(groups, 1)}
+    judged = {key: verdicts(of, since) for key, of in groups.items()}
+    farthest = sorted((key for key in groups if judged[key]), key=lambda key: judged[key][0].distance)
+    others = [key for key in groups if not judged[key]]
+    parts = [_group(key, groups[key], judged[key]) for key in farthest]
+    if others:
+        parts += [tag("p", "Beside no rival:", class_="about"), *(_group(key, groups[key], []) for key in others)]
+    rows = [one for of in judged.values() for one in of]
+    top = overview.head(rows, compared=bool(since)) if rows else None
     body = [
         _fillings(),
+        overview.axis_lines(),
         tag("header", tag("h1", "Results"), Markup('<button id="theme" type="button" hidden></button>')),
         _machines(sources),
-        tag("nav", *(tag("a", _heading(key), href=f"#{anchors[key]}") for key in groups), aria_label="sections"),
-        tag("main", summary(groups, anchors), *(_section(groups[key], anchors[key]) for key in groups)),
+        tag("main", top, *parts),
     ]
     title = ", ".join(dict.fromkeys(name for _, name in groups))
     return f'<!doctype html>\n<html lang="en">\n{_head(title)}\n{tag("body", *body, _script())}\n</html>\n'
+
+
+def _group(key: tuple[str, str], sources: Sequence[Source], found: Sequence[Verdict]) -> Markup:
+    """A line that opens into the rows of a benchmark, below which its charts are folded."""
+    warnings = _warnings(sources)
+    details = _section(sources)
+    if not found:
+        return tag("details", overview.line_without_rival(_heading(key), sources, warnings), details, class_="group")
+    charts = tag("details", tag("summary", "How it was measured, charts and tables"), details)
+    line = overview.line(key[1], found, warnings)
+    return tag("details", line, overview.rows(found), charts, class_=f"group {overview.classes(found)}")
+
+
+def _warnings(sources: Sequence[Source]) -> list[str]:
+    contents = [source.content for source in sources]
+    found = {
+        "NOT VERIFIED": any(content["verified"] is False for content in contents),
+        "FAILURES": any(content.get("failures") for content in contents),
+        "not complete": any(content.get("complete") is False for content in contents),
+    }
+    return [words for words, holds in found.items() if holds]
 
 
 def _head(title: str) -> Markup:
@@ -112,12 +141,13 @@ def _machines(sources: Sequence[Source]) -> Markup:
     if len(files) == 1:
         return tag("p", f"Measured on {next(iter(files))}.", class_="about")
     named = [f"{machine}: {', '.join(dict.fromkeys(of))}" for machine, of in files.items()]
-    return tag("div", tag("p", "Measured on different machines:"), tables.join_lines(named), class_="about")
+    said = tag("summary", f"Measured on {len(files)} different machines")
+    return tag("details", said, tables.join_lines(named), class_="about")
 
 
-def _section(sources: Sequence[Source], anchor: str) -> Markup:
+def _section(sources: Sequence[Source]) -> Markup:
     first = sources[0]
-    parts = [tag("h2", _heading((first.kind, first.name)), id=anchor)]
+    parts: list[Markup] = []
     if first.kind == "app":
         panel = together(sources) if len(sources) > 1 else first.panels[0]
         files = {source.file: source for source in sources}
@@ -125,11 +155,12 @@ def _section(sources: Sequence[Source], anchor: str) -> Markup:
     parts += [_about(source) for source in sources]
     if first.kind == "trace":
         return tag("section", *parts, *(_trace(source) for source in sources))
+    told = dict(zip(map(id, sources), _told_apart(sources), strict=True))
     pairs = ((source, panel) for source in sources for panel in source.panels)
     for name, of in grouped(pairs, lambda pair: pair[1].name).items():
         if name != first.name:
             parts.append(tag("h3", name))
-        captions = [_from(source) if len(sources) > 1 else None for source, _ in of]
+        captions = [told[id(source)] if len(sources) > 1 else None for source, _ in of]
         parts += _beside([panel for _, panel in of], captions)
     return tag("section", *parts)
 
@@ -184,6 +215,14 @@ def _from(source: Source) -> str:
     pattern = placement.get("pattern") if isinstance(placement, dict) else None
     where = "" if pattern is None else f", {pattern} threads x ranks x nodes"
     return f"{source.file}, {source.machine}{where}"
+
+
+def _told_apart(sources: Sequence[Source]) -> list[str]:
+    """Where results are from, with the words of their commands that not all of them have."""
+    commands = [[word for word in source.content["command"] if not word.endswith(".json")] for source in sources]
+    common = set.intersection(*map(set, commands))
+    own = (" ".join(word for word in words if word not in common) for words in commands)
+    return [f"{_from(source)}" + (f": {words}" if words else "") for source, words in zip(sources, own, strict=True)]
 
 
 def _trace(source: Source) -> Markup:

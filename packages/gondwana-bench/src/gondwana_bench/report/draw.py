@@ -25,8 +25,11 @@ HISTOGRAM = 100
 
 T = TypeVar("T")
 
-_ENDS = {"min": "fastest rank", "median": "median", "max": "slowest rank"}
-"""Columns with the seconds of ranks, and their names."""
+_ENDS = {"min": ("fastest rank", 2), "median": ("median", 0), "max": ("slowest rank", 3)}
+"""Columns with the seconds of ranks, their names, and their styles: that of the median is that of ours."""
+
+_RIVAL = 1
+"""Style of the rival: nothing else has its colour."""
 
 _RATIO_AXIS = "times as fast as the rival, 95 % intervals"
 
@@ -85,7 +88,7 @@ def _beside(panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x:
         rivals = grouped(rows, lambda row: rival_of(panel, "ratio", how, row))
         drawn += [
             Curve(name, _dots(of, x.label, measure.theirs), number)
-            for number, (name, of) in enumerate(rivals.items(), 1)
+            for number, (name, of) in enumerate(rivals.items(), _RIVAL)
         ]
     bound = panel.bound(measure)
     if bound is not None:
@@ -129,7 +132,7 @@ def _scaling(panel: Panel, how: Layout) -> Iterator[Figure]:
         yield from _figure(charts.curve_chart, f"{panel.name}: {what}", _about_hollow(drawn), [*drawn, *more], x, y)
 
     if _ENDS.keys() <= set(panel.keys):
-        drawn = [Curve(name, _dots(panel.rows, "ranks", key), at) for at, (key, name) in enumerate(_ENDS.items())]
+        drawn = [Curve(name, _dots(panel.rows, "ranks", key), style) for key, (name, style) in _ENDS.items()]
         yield from over_ranks("seconds of a step", drawn, Axis("time", panel.unit("median")))
     names = [name for name in panel.names() if name not in ("ranks", "problem", "size")]
     by_name = {label_of(panel, rows[0], names): rows for rows in groups(panel.rows, names).values()}
@@ -158,7 +161,10 @@ def _speedup_bars(panel: Panel, how: Layout) -> Iterator[Figure]:
 
 
 def _over_ranks(by_name: Mapping[str, Sequence[Row]], key: str) -> list[Curve]:
-    return [Curve(name, _dots(rows, "ranks", key), number) for number, (name, rows) in enumerate(by_name.items())]
+    return [
+        Curve(name, _dots(rows, "ranks", key), number + (number >= _RIVAL))
+        for number, (name, rows) in enumerate(by_name.items())
+    ]
 
 
 def _speedups(panel: Panel, how: Layout, by_name: Mapping[str, Sequence[Row]]) -> list[Curve]:
@@ -167,7 +173,7 @@ def _speedups(panel: Panel, how: Layout, by_name: Mapping[str, Sequence[Row]]) -
         drawn, theirs = _over_ranks(by_name, "speedup"), panel.theirs("speedup")
         if theirs is not None:
             rival = rival_of(panel, "ratio", how, panel.rows[0])
-            drawn.append(Curve(rival, _dots(panel.rows, "ranks", theirs, once=True), len(drawn)))
+            drawn.append(Curve(rival, _dots(panel.rows, "ranks", theirs, once=True), _RIVAL))
         return drawn
     if "efficiency" not in panel.keys or panel.rows[0].get("kind") != "strong":
         return []

@@ -105,8 +105,8 @@ def two_digits(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def share_of_time(ratio: float, low: float, high: float, rival: str, who: str = "ours") -> str:
-    """Return our time relative to a rival's in words. Local.
+def times_as_fast(ratio: float, low: float, high: float, rival: str, who: str = "ours") -> str:
+    """Return our speed relative to a rival's in words. Local.
 
     Args:
         ratio: our speed over theirs, positive.
@@ -116,14 +116,8 @@ def share_of_time(ratio: float, low: float, high: float, rival: str, who: str = 
         who: name of the program that is compared with it.
 
     Example:
-        >>> share_of_time(1.2, 1.16, 1.23, "C")
-        "ours takes 0.83 of C's time (0.81-0.86)"
-        >>> share_of_time(0.25, 0.25, 0.25, "OpenMP tasks")
-        "ours takes 4 times OpenMP tasks' time"
+        >>> times_as_fast(1.2, 1.16, 1.23, "C")
+        'ours is 1.2 times as fast as C (1.16-1.23)'
     """
-    value = 1.0 / ratio
-    of = two_digits(value)
-    interval = span(1.0 / high, 1.0 / low)
-    how = f"{of} times" if value >= 1.995 else f"{of} of"
-    owner = f"{rival}'" if rival.endswith("s") else f"{rival}'s"
-    return f"{who} takes {how} {owner} time" + ("" if interval == of else f" ({interval})")
+    value, interval = two_digits(ratio), span(low, high)
+    return f"{who} is {value} times as fast as {rival}" + ("" if interval == value else f" ({interval})")

@@ -89,8 +89,11 @@ class Panel:
 
     def names(self) -> list[str]:
         """Return the columns that tell the rows apart, without those that have one value only. Local."""
-        found = [key for key in self.keys if key not in ASIDE and self._names_rows(key)]
-        return [key for key in found if len({row[key] for row in self.rows}) > 1]
+        return [key for key in self.named() if len({row[key] for row in self.rows}) > 1]
+
+    def named(self) -> list[str]:
+        """Return the columns that say what a row has measured. Local."""
+        return [key for key in self.keys if key not in ASIDE and self._names_rows(key)]
 
     def axis(self) -> str | None:
         """Return the column of sizes, if a group of rows that differ only in it has three of them or more. Local."""

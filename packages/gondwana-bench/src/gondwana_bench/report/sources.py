@@ -129,13 +129,17 @@ class Source:
 def read(paths: Iterable[str | Path]) -> list[Source]:
     """Read results and traces. Local.
 
+    Args:
+        paths: files, and folders, of which all files `*.json` are read.
+
     Returns:
         The results of all files, in their order; a collection has several.
 
     Raises:
         UsageError: a file cannot be read, or is neither a result nor a trace.
     """
-    return [source for path in paths for source in _read(Path(path))]
+    files = (sorted(path.glob("*.json")) if path.is_dir() else [path] for path in map(Path, paths))
+    return [source for of in files for file in of for source in _read(file)]
 
 
 def together(sources: Sequence[Source]) -> Panel:

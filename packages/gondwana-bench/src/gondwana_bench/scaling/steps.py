@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gondwana.runtime import cores
-from gondwana_apps.pictures import figure, save
+from gondwana_apps.pictures import figure, in_unit, legend, plain, save, style
 from gondwana_bench import processes
 from gondwana_bench.rows import Row, as_csv as rows_as_csv, relative
 from gondwana_bench.scaling.applications import Application, Problem
@@ -125,22 +125,25 @@ def draw(found: Sequence[Row], file: str) -> None:
     kinds = list(dict.fromkeys(row["kind"] for row in found))
     apps = list(dict.fromkeys(row["app"] for row in found))
     drawn = figure(5.0 * len(kinds), 7.0)
+    factor, unit = in_unit(max(row["max"] for row in found))
     for (seconds, efficiency), kind in zip(drawn.subplots(2, len(kinds), squeeze=False).T, kinds, strict=True):
         for number, app in enumerate(apps):
             own = [row for row in found if (row["app"], row["kind"]) == (app, kind)]
+            scaled = [{**row, **{key: factor * row[key] for key in _SPREAD}} for row in own]
             if own:
-                _series(seconds, own, "median", ("min", "max"), f"C{number}", app)
-                _series(efficiency, own, "efficiency", ("efficiency_low", "efficiency_high"), f"C{number}", app)
+                _series(seconds, scaled, "median", ("min", "max"), number, app)
+                _series(efficiency, own, "efficiency", ("efficiency_low", "efficiency_high"), number, app)
         ranks = sorted({row["ranks"] for row in found if row["kind"] == kind})
         for axes in (seconds, efficiency):
             over_ranks(axes, ranks, f"ranks (hollow: more than {found[0]['cores']} cores)")
         seconds.set_title(f"{kind} scaling")
         seconds.set_yscale("log")
-        seconds.set_ylabel("s a step; bars: fastest, slowest rank")
+        plain(seconds.yaxis)
+        seconds.set_ylabel(f"{unit} a step, log axis\nbars: fastest, slowest rank")
         efficiency.axhline(1.0, color="black", linewidth=0.8)
         efficiency.set_ylim(bottom=0.0)
-        efficiency.legend(fontsize="small", loc="lower left")
         efficiency.set_ylabel("efficiency (95 %)")
+    legend(drawn, [drawn.axes[0].plot([], [], **style(number), label=app)[0] for number, app in enumerate(apps)])
     save(drawn, file, f"--plot {file}")
 
 
@@ -151,15 +154,17 @@ def over_ranks(axes: Any, ranks: Sequence[int], label: str) -> None:
     axes.set_xlabel(label)
 
 
-def _series(axes: Any, rows: Sequence[Row], key: str, ends: tuple[str, str], color: str, name: str) -> None:
-    ranks = [row["ranks"] for row in rows]
-    axes.plot(ranks, [row[key] for row in rows], color=color, linewidth=1, label=name)
+def _series(axes: Any, rows: Sequence[Row], key: str, ends: tuple[str, str], number: int, name: str) -> None:
+    ranks, own = [row["ranks"] for row in rows], style(number)
+    color, marker = own["color"], own.pop("marker")
+    axes.plot(ranks, [row[key] for row in rows], **own, linewidth=1, label=name)
     for row in rows:
         face = "white" if row["beyond_cores"] else color
         low, high = (max(0.0, sign * (row[end] - row[key])) for sign, end in zip((-1, 1), ends, strict=True))
         axes.errorbar(
-            row["ranks"], row[key], [[low], [high]], fmt="o", color=color, markerfacecolor=face, markersize=5, capsize=3
-        )
+            row["ranks"], row[key], [[low], [high]], fmt=marker, color=color, markerfacecolor=face, markersize=5,
+            capsize=3,
+        )  # fmt: skip
 
 
 def _agree(case: Case, runs: Runs) -> bool:

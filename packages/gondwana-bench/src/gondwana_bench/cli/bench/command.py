@@ -28,6 +28,7 @@ from gondwana_bench.cli.bench import (
 )
 from gondwana_bench.disturbance import QUIET_WAIT
 from gondwana_bench.panels import Panels
+from gondwana_bench.rows import WIDE
 
 bench = typer.Typer(
     help="Measure how fast we are, as a ratio to native programs in the same run.",
@@ -45,11 +46,13 @@ def measuring(name: str | None = None) -> Callable[[Callable[..., None]], Callab
     """
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
-        def waiting(*, quiet_wait: options.QuietWait = 0.0, **given: Any) -> None:
+        def waiting(*, quiet_wait: options.QuietWait = 0.0, wide: options.Wide = False, **given: Any) -> None:
             if not 0.0 <= quiet_wait <= options.LONGEST_WAIT:
                 raise UsageError(f"--quiet-wait {quiet_wait:g}: legal are seconds from 0 to {options.LONGEST_WAIT}")
             if quiet_wait:
                 os.environ[QUIET_WAIT] = str(quiet_wait)  # for all processes that measure
+            if wide:
+                os.environ[WIDE] = "1"  # for all processes that print
             command(**given)
 
         return bench.command(name)(options.with_options(command, waiting))

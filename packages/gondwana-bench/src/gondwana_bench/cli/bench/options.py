@@ -46,6 +46,9 @@ Mpirun: TypeAlias = Annotated[
 QuietWait: TypeAlias = Annotated[
     float, typer.Option(metavar="SECONDS", help="Wait for other programs to leave the machine alone, at most so long.")
 ]
+Wide: TypeAlias = Annotated[
+    bool, typer.Option("--wide", help="All columns, also those for which a terminal has no room.")
+]
 LONGEST_WAIT = 86400
 """The longest wait of `QuietWait` [s]."""
 File: TypeAlias = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures.")]

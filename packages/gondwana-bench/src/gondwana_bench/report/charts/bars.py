@@ -17,6 +17,9 @@ BAR = 11.0
 WIDE = 0.12
 """Part of the whole from which on a name stands in it."""
 
+_FREE = [number for number in range(frame.FILLINGS) if number % frame.STYLES not in (0, 1)]
+"""Fillings of parts: the first colours are those of ours and of the rival."""
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -52,12 +55,12 @@ def ratio_chart(title: str, bars: Sequence[Bar], axis: str) -> Markup | None:
     if not kept:
         return None
     ends = [end for bar in kept for end in (bar.ratio, bar.low, bar.high)]
-    scale = scales.over([1.0, *ends], LEFT, RIGHT, log=True)
+    scale = scales.covering([1.0, *ends], LEFT, RIGHT, log=True)
     bottom = len(kept) * ROW + 2
     parts = [
         *frame.ticks_below(scale, scale.ticks(), two_digits, 0, bottom),
         *(_ratio(bar, scale, number * ROW) for number, bar in enumerate(kept)),
-        frame.text((LEFT + RIGHT) / 2, bottom + 28, axis, "middle", "label"),
+        frame.text((LEFT + RIGHT) / 2, bottom + 28, axis + frame.LOG, "middle", "label"),
     ]
     return frame.drawing(title, bottom + 34, parts)
 
@@ -93,7 +96,7 @@ def _ratio(bar: Bar, scale: scales.Scale, top: float) -> Markup:
     parts = [
         tag("title", bar.hint),
         frame.text(LEFT, top + 12, bar.label, room=RIGHT),
-        frame.line(one, middle - BAR, one, middle + BAR - 2, "even"),
+        frame.line(one, middle - BAR, one, middle + BAR - 2, "one"),
         tag(
             "rect", x=min(one, end), y=middle - BAR / 2, width=max(abs(end - one), 0.5), height=BAR,
             class_="faster" if bar.ratio >= 1.0 else "slower",
@@ -124,4 +127,4 @@ def _stack(stack: Stack, names: list[str], unit: str, top: float) -> Markup:
 
 
 def _filling(names: list[str], name: str) -> str:
-    return f"part f{names.index(name) % frame.FILLINGS}"
+    return f"part f{_FREE[names.index(name) % len(_FREE)]}"

@@ -72,15 +72,15 @@ def curve_chart(title: str, drawn: Sequence[Curve], x: Axis, y: Axis) -> Markup 
     bottom = TOP + HEIGHT
     across = scales.over((dot.x for dot in dots), LEFT, RIGHT, log=x.log)
     values = [value for dot in dots for value in (dot.y, dot.low, dot.high) if value is not None]
-    up = scales.over([*values, *([] if y.line is None else [y.line])], bottom, TOP, log=y.log)
+    up = scales.covering([*values, *([] if y.line is None else [y.line])], bottom, TOP, log=y.log)
     parts = [
         *frame.ticks_below(across, _labelled(sorted({dot.x for dot in dots})), lambda v: _tick(v, x.unit), TOP, bottom),
         *frame.ticks_left(up, up.ticks(), lambda v: quantity(v, y.unit), LEFT, RIGHT),
         frame.text((LEFT + RIGHT) / 2, bottom + 28, _labelled_axis(x), "middle", "label"),
-        frame.text(2, 11, y.label, class_="label"),
+        frame.text(2, 11, y.label + frame.LOG * y.log, class_="label"),
     ]
     if y.line is not None:
-        parts.append(frame.line(LEFT, up(y.line), RIGHT, up(y.line), "even"))
+        parts.append(frame.line(LEFT, up(y.line), RIGHT, up(y.line), "one"))
     parts += [_curve(curve, across, up, x, y) for curve in kept]
     top = bottom + 48
     parts.append(frame.legend([(_sample(curve), curve.name) for curve in kept], top))
@@ -102,7 +102,8 @@ def _placed(curve: Curve, x: Axis, y: Axis) -> tuple[Dot, ...]:
 
 def _labelled_axis(axis: Axis) -> str:
     """The label, with the unit that the ticks do not have."""
-    return axis.label if axis.unit in ("1", BYTES) else f"{axis.label}, {axis.unit}"
+    unit = "" if axis.unit in ("1", BYTES) else f", {axis.unit}"
+    return f"{axis.label}{unit}{frame.LOG * axis.log}"
 
 
 def _tick(value: float, unit: str) -> str:

@@ -19,7 +19,10 @@ STYLES = 6
 FILLINGS = 12
 """Number of fillings: colours with one hatch, then with another."""
 
-_CHARACTER = 6.0
+LOG = " (log axis)"
+"""The end of the label of a logarithmic axis."""
+
+_CHARACTER = 6.4
 """Width of a character on average, of text of 11 pixels."""
 
 

@@ -63,14 +63,14 @@ def spread_chart(title: str, drawn: Sequence[Spread], unit: str, axis: str) -> M
     kept = [spread for spread in drawn if drawable(spread.median, log=True)]
     if not kept:
         return None
-    scale = scales.over(
+    scale = scales.covering(
         [value for s in kept for value in (s.median, *s.inner, *s.outer, *s.values)], LEFT, RIGHT, log=True
     )
     bottom = len(kept) * ROW + 4
     parts = [
         *frame.ticks_below(scale, scale.ticks(), lambda value: quantity(value, unit), 0, bottom),
         *(_spread(spread, scale, unit, number * ROW) for number, spread in enumerate(kept)),
-        frame.text((LEFT + RIGHT) / 2, bottom + 28, axis, "middle", "label"),
+        frame.text((LEFT + RIGHT) / 2, bottom + 28, axis + frame.LOG, "middle", "label"),
     ]
     return frame.drawing(title, bottom + 34, parts)
 
@@ -90,7 +90,7 @@ def histogram(title: str, values: Sequence[float], unit: str, axis: str) -> Mark
     sample = np.sort(np.array([value for value in values if drawable(value, log=True)], dtype=np.float64))
     if not sample.size:
         return None
-    scale = scales.over(sample.tolist(), LEFT, RIGHT, log=True)
+    scale = scales.covering(sample.tolist(), LEFT, RIGHT, log=True)
     edges = np.geomspace(scale.low, scale.high, min(BINS, 1 + int(np.sqrt(sample.size))) + 1)
     counts, _ = np.histogram(sample, edges)
     up = scales.from_zero(counts.tolist(), HEIGHT, 6.0)
@@ -103,7 +103,8 @@ def histogram(title: str, values: Sequence[float], unit: str, axis: str) -> Mark
                 height=HEIGHT - up(count), class_="part f0",
             )
         )  # fmt: skip
-    parts.append(frame.text((LEFT + RIGHT) / 2, HEIGHT + 28, f"{axis}; {sample.size} values", "middle", "label"))
+    label = f"{axis}{frame.LOG}; {sample.size} values"
+    parts.append(frame.text((LEFT + RIGHT) / 2, HEIGHT + 28, label, "middle", "label"))
     return frame.drawing(title, HEIGHT + 34, parts)
 
 

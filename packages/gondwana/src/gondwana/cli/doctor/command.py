@@ -16,12 +16,12 @@ import typer
 
 from gondwana.cli import launch, library, slurm
 from gondwana.cli.doctor.allocation import allocation
-from gondwana.cli.doctor.findings import Finding, Verdict, answer, judged
+from gondwana.cli.doctor.findings import Finding, Verdict, answer, judged, lines
 from gondwana.cli.doctor.gpus import gpus
 from gondwana.errors import LaunchError
 from gondwana.io import adios
 from gondwana.results import check_writable, write_json
-from gondwana.runtime import cache_folder
+from gondwana.runtime import cache_folder, terminal
 from gondwana.runtime.shared_file import pages_of_arrays
 
 TRIAL = """
@@ -83,7 +83,7 @@ def doctor(
 ) -> None:
     """Examine this machine: versions, MPI and its launcher, a trial of two ranks, cores, GPUs, cache, shared memory.
 
-    The exit status is 1 if anything fails.
+    The first and the last line say in a sentence what is wrong. The exit status is 1 if anything fails.
     """
     if json_file is not None:
         check_writable(json_file)
@@ -202,15 +202,8 @@ EXAMINATIONS: tuple[Callable[[], Iterator[Finding]], ...] = (versions, mpi, allo
 
 
 def _show(findings: list[Finding]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    colors = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
-    table = Table(box=None, pad_edge=False)
-    for column in ("", "what", "found", "remedy"):
-        table.add_column(column, overflow="fold")
-    for finding in findings:
-        verdict = Text(finding.verdict.value, colors[finding.verdict])
-        table.add_row(verdict, Text(finding.subject), Text(finding.found), Text(finding.remedy))
-    Console().print(table)
+    colors = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "red"}
+    for line in lines(findings, terminal.columns("stdout")):
+        verdict = next((one for one in Verdict if line.startswith(f"{one.value} ")), None)
+        word = "" if verdict is None else verdict.value
+        typer.echo(typer.style(word, colors[verdict]) + line.removeprefix(word) if verdict else line)

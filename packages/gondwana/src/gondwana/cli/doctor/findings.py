@@ -6,10 +6,16 @@ import enum
 import json
 import subprocess
 import sys
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gondwana.cli import launch
+
+_SUBJECT = 25
+"""Columns of subjects on a terminal; longer ones are folded."""
+_INDENT = " " * 6
 
 
 class Verdict(enum.StrEnum):
@@ -66,3 +72,56 @@ def answer(subject: str, command: launch.Command, word: str, seconds: float, rem
         return Finding(subject, Verdict.FAIL, reason, remedy)
     found: dict[str, Any] = json.loads(lines[0].removeprefix(word))
     return found
+
+
+def lines(findings: Sequence[Finding], width: int | None) -> list[str]:
+    """Return the report; its first and its last line are the sentence. Pure.
+
+    Args:
+        findings: what was found.
+        width: columns of the terminal, in which words stay whole; None: each finding is a line of columns that are two
+            blanks apart at least.
+    """
+    said = sentence(findings)
+    if width is not None:
+        return [
+            *_folded(said, width),
+            *(line for one in findings for line in _finding(one, width)),
+            *_folded(said, width),
+        ]
+    cells = [(one.verdict.value, one.subject, one.found, one.remedy or "-") for one in findings]
+    widths = [max(map(len, of), default=0) for of in zip(*cells, strict=True)]
+    rows = ["  ".join(text.ljust(size) for text, size in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return [f"# {said}", *rows, f"# {said}"]
+
+
+def sentence(findings: Sequence[Finding]) -> str:
+    """Return the outcome in a sentence. Pure."""
+    subjects = {verdict: [one.subject for one in findings if one.verdict is verdict] for verdict in Verdict}
+    parts = [
+        f"{len(subjects[verdict])} of {len(findings)} checks {what}: {', '.join(subjects[verdict])}"
+        for verdict, what in ((Verdict.FAIL, "failed"), (Verdict.WARN, "warn"))
+        if subjects[verdict]
+    ]
+    return f"{'; '.join(parts)}." if parts else f"All {len(findings)} checks are fine: parallel runs work here."
+
+
+def _finding(one: Finding, width: int) -> list[str]:
+    """A finding beside its subject, or below it if it has words that are longer than the room there."""
+    column = len(_INDENT) + _SUBJECT + 2
+    left = _folded(one.subject, _SUBJECT)
+    remedy = f"-> {one.remedy}" if one.remedy else ""
+    if max(map(len, f"{one.found} {remedy}".split()), default=0) > width - column:
+        texts = [f"{_INDENT}{line}" for text in (one.found, remedy) for line in _folded(text, width - len(_INDENT))]
+        return [*(f"{one.verdict.value if not at else '':6}{line}" for at, line in enumerate(left)), *texts]
+    right = [line for text in (one.found, remedy) for line in _folded(text, width - column)]
+    height = max(len(left), len(right))
+    rows = zip(left + [""] * (height - len(left)), right + [""] * (height - len(right)), strict=True)
+    return [
+        f"{one.verdict.value if not at else '':6}{subject:{_SUBJECT}}  {text}".rstrip()
+        for at, (subject, text) in enumerate(rows)
+    ]
+
+
+def _folded(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
