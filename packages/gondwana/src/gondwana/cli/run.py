@@ -48,7 +48,13 @@ _VALUES: dict[str, tuple[str, Callable[[str], object]]] = {
 }
 """Options with a value: the arguments of `start`, and the functions that convert their words."""
 
-_FLAGS = {"-m": "module", "--oversubscribe": "oversubscribe", "--timing": "timing", "--live": "live", "--dry-run": "dry_run"}
+_FLAGS = {
+    "-m": "module",
+    "--oversubscribe": "oversubscribe",
+    "--timing": "timing",
+    "--live": "live",
+    "--dry-run": "dry_run",
+}
 
 
 def read(words: Sequence[str]) -> Callable[[], None] | None:

@@ -29,7 +29,7 @@ _ANSWER_TIME = 1.0
 _VIEW = -1
 """The number of the view in the tree."""
 _PAGE = Path(__file__).with_name("page.html")
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
 
 
 class View:
@@ -48,11 +48,16 @@ class View:
         self._answered = 0.0
 
     def attend(self, listening: socket.socket) -> None:
-        """Take the connection of rank 0, and that of the next start of the job when there is one. Local; does not end."""
+        """Take the connection of rank 0, and those of later starts of the job. Local; does not end."""
         while True:
             for connected in channel.accept(listening, [0], self._secret, 1e6):
                 with self._lock:
                     self._tree = Tree(_VIEW, None, [connected])
+
+    @property
+    def connections(self) -> list[channel.Channel]:
+        """The connection of rank 0, none before it has come."""
+        return [] if self._tree is None else self._tree.channels
 
     def state(self) -> dict[str, Any]:
         """Return what the page shows: `age` [s], `ranks`, and the roll call. Local; blocks for a second at most."""
@@ -125,7 +130,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, listening: socket.socket, view: View, token: str) -> None:
-        super().__init__(listening.getsockname(), functools.partial(Handler, view, token), bind_and_activate=False)  # type: ignore[arg-type]
+        super().__init__(listening.getsockname(), functools.partial(Handler, view, token), bind_and_activate=False)
         self.socket.close()
         self.socket = listening
 

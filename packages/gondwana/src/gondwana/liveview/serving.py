@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 
-from gondwana.runtime.watching import live
 from gondwana.runtime.watching.sockets import listener_for_ranks
 
 

@@ -139,5 +139,5 @@ def _part(name: str, shape: Any, first: Any, own: Any, read: Any) -> dict[str, A
         "at": at,
         "shape": list(plane.shape),
         "cells": list(shape),
-        "data": base64.b64encode(plane).decode(),
+        "data": base64.b64encode(plane.tobytes()).decode(),
     }

@@ -126,4 +126,6 @@ def _communicates() -> bool:
 def _kind(file: str) -> str:
     if file.startswith(_PACKAGE):
         return "communicating" if file.removeprefix(_PACKAGE).startswith(_COMMUNICATING) else "library"
-    return "library" if file.startswith(("<", os.path.dirname(os.__file__))) and "site-packages" not in file else "program"
+    return (
+        "library" if file.startswith(("<", os.path.dirname(os.__file__))) and "site-packages" not in file else "program"
+    )
