@@ -60,13 +60,15 @@ def test_without_the_token_nothing_is_shown(view: tuple[str, str], path: str) ->
     with pytest.raises(urllib.error.HTTPError) as refused:
         read(f"{view[0]}{path}")
     assert refused.value.code == 403
-    assert b"ranks" not in refused.value.read()
+    with refused.value as answer:
+        assert b"ranks" not in answer.read()
 
 
 def test_other_paths_do_not_exist(view: tuple[str, str]) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:
         read(f"{view[0]}/../etc/passwd?token={TOKEN}")
     assert refused.value.code == 404
+    refused.value.close()
 
 
 def test_the_answers_of_the_ranks_are_shown(view: tuple[str, str]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gondwana.arrays.array import Array
 from gondwana.arrays.global_array import GlobalArray
+from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.runtime import terminal
 from gondwana.runtime.watching import live as answers, watchdog
@@ -98,9 +99,11 @@ def _shown(name: str, value: Any) -> Any:
 
 
 def _read(field: GlobalArray, cut: tuple[slice, ...]) -> np.ndarray[Any, Any]:
-    """Own cells at some positions of the domain, as a copy in host memory; they may be on a device."""
-    part = field[cut].end(field.team.rank, field[cut].part(field.team.rank))
-    return part.numpy() if isinstance(part, Array) and part.device is None else part.copy().numpy()
+    """Own cells at some positions of the domain, perhaps copied from a device."""
+    positions = RectDomain([part.start for part in cut], [part.stop for part in cut])
+    own: Any = field.end(field.team.rank, positions)
+    data: np.ndarray[Any, Any] = (own if field.kind.host else own.copy()).numpy()
+    return data[tuple(slice(None, None, part.step) for part in cut)]
 
 
 def _part(name: str, shape: Any, first: Any, own: Any, read: Any) -> dict[str, Any] | None:
@@ -111,7 +114,7 @@ def _part(name: str, shape: Any, first: Any, own: Any, read: Any) -> dict[str, A
         shape: shape of the field.
         first: position of the first own cell.
         own: shape of the own cells.
-        read: returns own cells for slices of the field.
+        read: returns own cells for slices of positions of the field.
     """
     cut: list[slice] = []
     size, at = [], []
@@ -119,7 +122,7 @@ def _part(name: str, shape: Any, first: Any, own: Any, read: Any) -> dict[str, A
     step = math.ceil(max(shape[shown:]) / MOST)
     for axis, (length, begin, count) in enumerate(zip(shape, first, own, strict=True)):
         if axis < shown:
-            cut.append(slice(length // 2, length // 2 + 1))
+            cut.append(slice(length // 2, length // 2 + 1, 1))
             if not begin <= length // 2 < begin + count:
                 return None
             continue

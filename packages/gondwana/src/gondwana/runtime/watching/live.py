@@ -105,9 +105,14 @@ def connect(place: str) -> Channel | None:
     """
     secret, *addresses = place.split()
     try:
-        channel = Channel(sockets.connect_to_launcher(addresses), bytes.fromhex(secret), 0)
+        connected = sockets.connect_to_launcher(addresses)
+    except OSError:
+        return None
+    channel = Channel(connected, bytes.fromhex(secret), 0)
+    try:
         channel.authenticate(_AUTHENTICATION_TIME)
     except (OSError, ValueError):
+        channel.close()
         return None
     return channel
 

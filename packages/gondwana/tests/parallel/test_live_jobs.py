@@ -20,24 +20,36 @@ import pytest
 from support.jobs import left_behind
 
 PROGRAM = """
+import time
 import gondwana as gw
 T = gw.from_function(lambda x, y: x + 10.0 * y, (40, 30))
-last = gw.world.size - 1
 with gw.ProgressBar(gw.world, "a long work", 10**9) as bar:
     for step in range(10**9):
         bar.show(step)
         gw.live(T=T, T_eff="12.5 GB/s")
         if step == 1000:
-            gw.world.recv(None, last) if gw.world.rank == 0 else gw.world.barrier()
+            time.sleep(1e6) if gw.world.rank == 0 else gw.world.barrier()
 """
 
 
 @pytest.fixture(scope="module")
 def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a job of two ranks that comes to stand still, which it may, since one of them receives."""
+    """The address of a job of two ranks of which one waits for the other, which sleeps."""
     program = tmp_path_factory.mktemp("live") / "program.py"
-    program.write_text(PROGRAM.replace("gw.world.recv(None, last)", "__import__('time').sleep(1e6)"))
-    words = [sys.executable, "-P", "-m", "gondwana", "run", "-n", "2", "--time-limit", "200", "--live", str(program)]
+    program.write_text(PROGRAM)
+    words = [
+        sys.executable,
+        "-P",
+        "-m",
+        "gondwana.cli.main",
+        "run",
+        "-n",
+        "2",
+        "--time-limit",
+        "200",
+        "--live",
+        str(program),
+    ]
     with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as job:
         assert job.stderr is not None
         line = next(line for line in job.stderr if "live view at" in line)
