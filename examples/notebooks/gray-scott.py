@@ -56,8 +56,8 @@ _ = (folder / "settings.json").write_text(json.dumps(settings, indent=2))
 # %% [markdown]
 # ## The run
 #
-# The launcher checks the settings before any rank starts: a wrong key gives a one-line error with advice. A line that is
-# replaced shows how far the run is; with `--live`, it also prints the address of a page that shows the fields meanwhile.
+# The launcher checks the settings before any rank starts: a wrong key gives a one-line error with advice. A line that
+# is replaced shows how far the run is; with `--live`, it also prints the address of a page that shows the fields.
 
 # %%
 # !TERM=xterm gondwana run -n 2 gray-scott {folder}/settings.json --json {folder}/run.json
