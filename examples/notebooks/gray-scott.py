@@ -56,13 +56,11 @@ _ = (folder / "settings.json").write_text(json.dumps(settings, indent=2))
 # %% [markdown]
 # ## The run
 #
-# The launcher checks the settings before any rank starts: a wrong key gives a one-line error with advice.
+# The launcher checks the settings before any rank starts: a wrong key gives a one-line error with advice. A line that
+# is replaced shows how far the run is; with `--live`, it also prints the address of a page that shows the fields.
 
 # %%
-command = ["gondwana", "run", "-n", "2", "gray-scott", f"{folder}/settings.json", "--json", f"{folder}/run.json"]
-done = subprocess.run(command, capture_output=True, text=True)
-print(done.stdout, done.stderr)
-done.check_returncode()
+# !TERM=xterm gondwana run -n 2 gray-scott {folder}/settings.json --json {folder}/run.json
 
 # %%
 result = json.loads((folder / "run.json").read_text())
@@ -113,7 +111,8 @@ plt.show()
 
 # %%
 alone = folder / "alone.bp"
-subprocess.run([*command[:3], "1", *command[4:6], "--set", f"output={alone}"], check=True, capture_output=True)
+command = ["gondwana", "run", "gray-scott", f"{folder}/settings.json", "--set", f"output={alone}"]
+subprocess.run(command, check=True, capture_output=True)
 same = all(np.array_equal(xr.open_dataset(alone)[name][-1], data[name][-1]) for name in ("U", "V"))
 print("identical" if same else "different")
 assert same

@@ -17,6 +17,8 @@
 # items. The engines of ipyparallel are the ranks of one MPI job, which compute together.
 
 # %%
+import logging
+
 import ipyparallel
 import matplotlib.pyplot as plt
 import numpy as np
@@ -52,34 +54,53 @@ plt.imshow(rows, extent=(-2.0, 0.6, -1.2, 1.2))
 plt.show()
 
 # %% [markdown]
-# ## One job: engines of ipyparallel
+# ## One job: ranks driven from the notebook
 #
-# Each engine is a rank of one job: what runs on all of them may use collectives of `gw.world`, global arrays and
-# one-sided communication. In a container whose user is root, Open MPI wants `OMPI_ALLOW_RUN_AS_ROOT=1` and
-# `OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1` in the environment of the notebook.
+# Each engine of ipyparallel is a rank of one job: what runs on all of them may use collectives of `gw.world`, global
+# arrays and one-sided communication. In a container whose user is root, Open MPI wants `OMPI_ALLOW_RUN_AS_ROOT=1` and
+# `OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1` in the environment of the notebook. What ranks need is pushed to them.
 
 # %%
-cluster = ipyparallel.Cluster(engines="mpi", n=2)
-engines = cluster.start_and_connect_sync(activate=False)[:]
+cluster = ipyparallel.Cluster(engines="mpi", n=2, log_level=logging.WARNING)
+client = cluster.start_and_connect_sync(activate=True)
+ranks = client[:]
+_ = ranks.push({"heights": heights, "escape": escape, "N": N}, block=True)
 
-
-def together(heights):
-    """Compute every row on one of the ranks, and return all of them on each."""
-    import gondwana as gw
-
-    rank, size = gw.world.rank, gw.world.size
-    parts = gw.world.allgather([escape(height) for height in heights[rank::size]])
-    return [parts[row % size][row // size] for row in range(len(heights))]
-
-
-engines.execute("import numpy as np")
-engines.push({"escape": escape, "N": N})
-first, second = engines.apply_sync(together, heights)
-cluster.stop_cluster_sync()
+# %% [markdown]
+# A cell that begins with `%%px` runs on all ranks, which print below it, each with its number.
 
 # %%
+# %%px
+import numpy as np  # noqa: E402
+
+import gondwana as gw  # noqa: E402
+
+own = range(gw.world.rank, len(heights), gw.world.size)
+parts = gw.world.allgather([escape(heights[row]) for row in own])
+picture = [parts[row % gw.world.size][row // gw.world.size] for row in range(len(heights))]
+print(f"rank {gw.world.rank} of {gw.world.size} has computed {len(own)} rows")
+
+# %% [markdown]
+# An exception shows its traceback, and the rank that raised it. The ranks go on: the next cell runs on all of them.
+
+# %% tags=["raises-exception"]
+# %%px
+if gw.world.rank == 1:
+    raise ValueError("only here")
+
+# %% [markdown]
+# Variables are pulled from all ranks, or from one: `client[1]["picture"]`.
+
+# %%
+first, second = ranks.pull("picture", block=True)
 plt.imshow(first, extent=(-2.0, 0.6, -1.2, 1.2), cmap="magma")
 plt.show()
 same = np.array_equal(first, rows) and np.array_equal(second, rows)
 print("identical" if same else "different")
 assert same
+
+# %% [markdown]
+# The ranks leave the job together, as at the end of a program. (`cluster.stop_cluster_sync()` would kill them.)
+
+# %%
+client.shutdown(hub=True, block=True)

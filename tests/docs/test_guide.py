@@ -30,6 +30,7 @@ PAGES = (
     "global-arrays-in-compiled-code.md",
     "inspect.md",
     "kernels.md",
+    "live-view.md",
     "masks.md",
     "output.md",
     "own-files.md",

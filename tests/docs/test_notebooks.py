@@ -12,6 +12,12 @@ from gondwana.cli import launch
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("*.py"))
 
+SHOWN = {
+    "gray-scott": ["\r", "1200/1200", "Mcells/s"],
+    "pools": ["[stdout:0] rank 0 of 2 has computed 100 rows", "[stdout:1] rank 1 of 2 has", "ValueError: only here"],
+}
+"""What the cells print: progress, what each rank says, and an exception of one rank."""
+
 
 @pytest.mark.parallel
 @pytest.mark.filterwarnings("default")
@@ -19,6 +25,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("
 def test_notebook(source, tmp_path, monkeypatch):
     jupytext, nbclient, *_ = map(pytest.importorskip, ("jupytext", "nbclient", "ipykernel", "ipyparallel"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("GONDWANA_PROGRESS", raising=False)
     for name, value in launch.as_root().items():
         monkeypatch.setenv(name, value)
     notebook = jupytext.read(source)
@@ -29,7 +36,12 @@ def test_notebook(source, tmp_path, monkeypatch):
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     pictures = [output for output in outputs if "image/png" in output.get("data", {})]
     assert len(pictures) == 2
-    assert any("identical" in output.get("text", "") for output in outputs)
+    texts = "".join(output.get("text", "") + output.get("data", {}).get("text/plain", "") for output in outputs)
+    assert "identical" in texts
+    for text in SHOWN[source.stem]:
+        assert text in texts
+    for noise in ("MPI_ABORT", "IPEngine", "Stopping", "stopped"):
+        assert noise not in texts
 
 
 def test_there_are_notebooks():

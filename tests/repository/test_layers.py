@@ -55,6 +55,7 @@ ROOMS = (
     "results",
     "traces",
     "races",
+    "liveview",
     "cli",
     "testing",
 )

@@ -85,6 +85,7 @@ if _TYPE_CHECKING:
     from gondwana.kernels.random_numbers import random as random
     from gondwana.kernels.reductions import reduce as reduce
     from gondwana.kernels.trials import is_faster as is_faster
+    from gondwana.liveview.values import LiveView as LiveView, live as live
     from gondwana.memory.cuda_kind import cuda as cuda, synchronize as synchronize
     from gondwana.memory.heap import Heap as Heap, HeapFullError as HeapFullError
     from gondwana.memory.kinds import MemoryKind as MemoryKind, host as host
@@ -216,6 +217,7 @@ __getattr__, __dir__ = _later.later(
         "gondwana.kernels.random_numbers": "random",
         "gondwana.kernels.reductions": "reduce",
         "gondwana.kernels.trials": "is_faster",
+        "gondwana.liveview.values": "LiveView live",
         "gondwana.memory.cuda_kind": "cuda synchronize",
         "gondwana.memory.heap": "Heap HeapFullError",
         "gondwana.memory.kinds": "MemoryKind host",

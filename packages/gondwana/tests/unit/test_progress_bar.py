@@ -81,7 +81,7 @@ def test_without_a_terminal_there_is_a_line_every_ten_seconds(
 
 @pytest.mark.usefixtures("without_a_terminal")
 def test_in_a_notebook_a_line_is_replaced(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "_in_notebook", lambda: True)
+    monkeypatch.setattr(terminal, "in_notebook", lambda: True)
     text = shown(capfd, gw.world, range(0, 401, 200))
     assert text.count("\r") >= 2
     assert text.rpartition("\r")[2].startswith("steps: 400 of 400, 200.0 Mcells/s, 0:00:00 left, ")
@@ -91,7 +91,7 @@ def test_in_a_notebook_a_line_is_replaced(capfd: pytest.CaptureFixture[str], mon
 
 def test_it_can_be_switched_off(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(terminal.SWITCH, "0")
-    monkeypatch.setattr(terminal, "_in_notebook", lambda: True)
+    monkeypatch.setattr(terminal, "in_notebook", lambda: True)
     assert not shown(capfd, gw.world, range(1, 401))
 
 

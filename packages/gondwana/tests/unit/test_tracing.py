@@ -331,6 +331,11 @@ def about(nbytes: list[list[int]]) -> dict[str, Any]:
     return {
         "ranks": size, "seconds": [2.0] * size, "events": [10] * size, "notes": ["a note"],
         "spans": {"kernel": [1.5] * size, "wait": [0.5] * size, "io": [0.0] * size},
+        "operations": [
+            {"name": "step", "category": "kernel", "seconds": [1.0] + [2.0] * (size - 1)},
+            {"name": "wait for the exchange of ghosts", "category": "wait", "seconds": [0.5] + [0.0] * (size - 1)},
+            {"name": "open", "category": "io", "seconds": [1e-5] * size},
+        ],
         "matrix": {"bytes": nbytes, "messages": [[int(count > 0) for count in row] for row in nbytes]},
     }  # fmt: skip
 
@@ -340,6 +345,9 @@ def test_small_matrices_are_printed_whole(tmp_path: Path) -> None:
     assert lines == [
         f"trace of 2 ranks: {tmp_path}/t.json, 20 records",
         "time of the ranks: kernel 75.0%, wait 25.0%",
+        "operation                        kind      mean   slowest  rank  share",
+        "step                           kernel    1.50 s    2.00 s     1  75.0%",
+        "wait for the exchange ...        wait   0.250 s   0.500 s     0  12.5%",
         "sent: 3.0 MiB in 2 messages",
         "    sent by        to 0       to 1",
         "      rank 0          -    3.0 MiB",
@@ -352,8 +360,9 @@ def test_of_large_matrices_the_largest_entries_are_printed(tmp_path: Path) -> No
     nbytes = [[1024 if b == a + 1 else 0 for b in range(12)] for a in range(12)]
     nbytes[11][0] = 1 << 40
     lines = closing.summary(Trace(tmp_path / "t.json", about(nbytes)))
-    assert lines[2].startswith("sent: 1.0 TiB in 12 messages; most from 11 to 0: 1.0 TiB, ")
-    assert len(lines) == 4
+    assert all(len(f"gondwana: {line}") <= 80 for line in lines[2:5])
+    assert lines[5].startswith("sent: 1.0 TiB in 12 messages; most from 11 to 0: 1.0 TiB, ")
+    assert len(lines) == 7
 
 
 # -- devices ---------------------------------------------------------------------------------------------------------

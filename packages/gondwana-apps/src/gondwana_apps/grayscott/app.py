@@ -146,7 +146,9 @@ def _simulate(simulation: Simulation) -> tuple[Pace, str | None, int]:
             if s.checkpoint and (simulation.steps % s.checkpoint_freq == 0 or reason):
                 pace.pause()
                 files.save(simulation.steps, simulation.fields, s.physics())
-            progress.show(simulation.steps, f"{s.L**3 / pace.seconds_per_step() / 1e6:.1f} Mcells/s")
+            rate = s.L**3 / pace.seconds_per_step()
+            progress.show(simulation.steps, f"{rate / 1e6:.1f} Mcells/s")
+            gw.live(**simulation.fields, T_eff=f"{ARRAYS_MOVED * s.itemsize * rate * 1e-9:.2f} GB/s")
         pace.pause()
     return pace, reason, stop.status
 

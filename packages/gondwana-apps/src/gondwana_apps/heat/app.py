@@ -186,6 +186,7 @@ def _run(simulation: Simulation) -> Outcome:
             if s.checkpoint and (done % s.checkpoint_freq == 0 or outcome.stopped):
                 files.save(done, simulation.fields, s.physics())
             bar.show(done, f"{s.cells * len(record.sums) / record.nanoseconds.sum() * 1e3:.0f} Mcells/s")
+            gw.live(T=simulation.T)
     outcome.status = stop.status
     return outcome
 

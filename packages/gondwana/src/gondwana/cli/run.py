@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -47,7 +48,13 @@ _VALUES: dict[str, tuple[str, Callable[[str], object]]] = {
 }
 """Options with a value: the arguments of `start`, and the functions that convert their words."""
 
-_FLAGS = {"-m": "module", "--oversubscribe": "oversubscribe", "--timing": "timing", "--dry-run": "dry_run"}
+_FLAGS = {
+    "-m": "module",
+    "--oversubscribe": "oversubscribe",
+    "--timing": "timing",
+    "--live": "live",
+    "--dry-run": "dry_run",
+}
 
 
 def read(words: Sequence[str]) -> Callable[[], None] | None:
@@ -93,6 +100,7 @@ def start(
     trace: Path | None = None,
     record: Path | None = None,
     replay: Path | None = None,
+    live: bool = False,
     dry_run: bool = False,
 ) -> None:
     """Start a program on several ranks, or print the command: see the options of `gondwana.cli.run_options`. Local.
@@ -118,16 +126,22 @@ def start(
     if trace is not None:
         variables[tracing.VARIABLE] = trace_file(trace)
     detector: tuple[str, ...] = ()
+    several_hosts = slurm.there() or any(name in os.environ for name in launch.HOST_LISTS)
     if os.environ.get("GONDWANA_CHECK", "").partition(":")[0] == "races":
         from gondwana.races import listening
 
-        several_hosts = slurm.there() or any(name in os.environ for name in launch.HOST_LISTS)
         reports, detector = listening.listen(several_hosts=several_hosts)
         variables |= reports
     if record is not None or replay is not None:
         from gondwana.cli import recorded
 
         variables |= recorded.variables(record, replay, [*["-m"] * module, target, *arguments], ranks, dry_run=dry_run)
+    if live and not dry_run:
+        from gondwana.liveview import serving
+        from gondwana.runtime.watching.live import VARIABLE
+
+        address, variables[VARIABLE] = serving.start(several_hosts=several_hosts)
+        print(f"gondwana: live view at {address}", file=sys.stderr)
     command = launch.command(
         ranks,
         program,

@@ -85,6 +85,9 @@ def run(
     replay: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Run in the order that --record has recorded.")
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Print the address of a page, on this host, that shows what the job does.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command, and start nothing.")] = False,
 ) -> None:
     """Run an application or a Python program on N ranks, with the launcher of the installed MPI.
@@ -108,5 +111,6 @@ def run(
         trace=trace,
         record=record,
         replay=replay,
+        live=live,
         dry_run=dry_run,
     )

@@ -15,7 +15,7 @@ from gondwana.compiler.debugging import checks
 from gondwana.compiler.debugging.errors import as_seen_by_users
 from gondwana.compiler.debugging.interpreting import interpreted, interprets, returned
 from gondwana.compiler.function import bind, described, jit, parameters
-from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS
+from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS, threads
 from gondwana.compiler.reports.touching import flushing
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
 from gondwana.domains import IndexSet
@@ -298,6 +298,17 @@ class Kernel:
         return tuned(loaded, version, (fingerprint(self.py_func), repr(variant)), box, extents, data)
 
 
+def cells(_kernel: Kernel, domain: Any = NO_DOMAIN, *_args: Any, **_kwargs: Any) -> int:
+    """Return the cells of a launch, for traces. Local."""
+    return getattr(domain, "size", 0)
+
+
+def origin(kernel: Kernel, *_args: Any, **_kwargs: Any) -> dict[str, Any]:
+    """Return where the function of a kernel is, and the threads that run it, for traces. Local."""
+    code = kernel.py_func.__code__
+    return {"source": f"{code.co_filename}:{code.co_firstlineno}", "threads": threads()}
+
+
 class Foreach(Kernel):
     """A kernel that runs for each point of a domain: see `foreach`."""
 
@@ -307,7 +318,7 @@ class Foreach(Kernel):
         super().__init__(function, contract=contract, reassociate=reassociate, flush_subnormals=flush_subnormals)
 
     @flushing
-    @traced("kernel", lambda self, *_args, **_kwargs: self._name)
+    @traced("kernel", lambda self, *_args, **_kwargs: self._name, cells, origin)
     def __call__(self, domain: IndexSet = NO_DOMAIN, /, *args: Any, **kwargs: Any) -> None:
         """Run the kernel at each point of `domain`. Local; returns when all points are done.
 

@@ -17,7 +17,7 @@ from gondwana.domains import IndexSet
 from gondwana.errors import KernelError, UsageError
 from gondwana.kernels import exact
 from gondwana.kernels.backends import Loaded, Table
-from gondwana.kernels.foreach_kernels import NO_DOMAIN, Kernel
+from gondwana.kernels.foreach_kernels import NO_DOMAIN, Kernel, cells, origin
 from gondwana.runtime.tracing import traced
 from gondwana.teams import Team
 from gondwana.teams.ops import Operation, named
@@ -76,7 +76,7 @@ class Reduce(Kernel):
         return self._rounded([])
 
     @flushing
-    @traced("kernel", lambda self, *_args: self._name)
+    @traced("kernel", lambda self, *_args: self._name, cells, origin)
     def _partial(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
         """One number, or for "fsum" an exact sum, for this rank's points."""
         if self.interpreted:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import secrets
-import socket
 import sys
 from pathlib import Path
 
 from gondwana.results import check_writable
 from gondwana.runtime.races.records import VARIABLE
-from gondwana.runtime.watching.sockets import own_addresses
+from gondwana.runtime.watching.sockets import listener_for_ranks
 
 CHECK = "GONDWANA_CHECK"
 """Name of the variable whose value `races`, or `races:FILE`, asks for the detector."""
 STATUS = 66
 """Exit status of a job that has succeeded but for its races: that of other race detectors."""
-_BACKLOG = 4096
 
 
 def listen(*, several_hosts: bool) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -36,9 +34,7 @@ def listen(*, several_hosts: bool) -> tuple[dict[str, str], tuple[str, ...]]:
     if colon:
         check_writable(Path(file), f"{CHECK}=races:{file}", streams=False)
         file = str(Path(file).absolute())
-    listening = socket.create_server(("" if several_hosts else "127.0.0.1", 0), backlog=_BACKLOG)
-    port = listening.getsockname()[1]
-    hosts = ["127.0.0.1", *(own_addresses() if several_hosts else ())]
+    listening, addresses = listener_for_ranks(several_hosts=several_hosts)
     os.set_inheritable(listening.fileno(), True)
-    place = " ".join([secrets.token_hex(16), *(f"{host}:{port}" for host in hosts)])
+    place = f"{secrets.token_hex(16)} {addresses}"
     return {VARIABLE: place}, (sys.executable, "-P", "-m", "gondwana.races", str(listening.detach()), file)

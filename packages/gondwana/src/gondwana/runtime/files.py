@@ -28,6 +28,12 @@ def process_table(process: int | str = "self") -> list[str]:
     return text_of(f"/proc/{process}/stat").rpartition(")")[2].split()
 
 
+def memory_in_use() -> int | None:
+    """Return the bytes of memory that this process has in use, None if that cannot be seen. Local."""
+    fields = process_table()
+    return int(fields[21]) * os.sysconf("SC_PAGE_SIZE") if fields else None
+
+
 def lock_now(descriptor: int) -> bool:
     """Return False if another process has the lock of a file; on a file system without locks, True. Local."""
     try:

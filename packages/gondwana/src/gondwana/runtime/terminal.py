@@ -12,11 +12,12 @@ import shutil
 import socket
 import sys
 import time
-from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, TextIO
 
 from gondwana.inputs import whole_number
+from gondwana.runtime import files
+from gondwana.runtime.watching import live
 
 VARIABLE = "GONDWANA_TERMINAL"
 """Variable with the columns of the terminals behind stdout and stderr of ``gondwana run``, 0: none, and the device of
@@ -125,15 +126,16 @@ class ProgressBar:
 
     def __init__(self, team: Ranked, label: str, total: int, *, done: int = 0, transient: bool = False) -> None:
         self._total, self._begun, self._first = total, time.monotonic(), done
+        self._told = label if team.rank == 0 else None  # to a live view
         self._shown: _Bar | _Line | None = None
         self._next = 0.0
         if team.rank == 0 and total > done and os.environ.get(SWITCH) != "0":
-            in_notebook = _in_notebook()
-            terminal = None if in_notebook or os.environ.get("TERM", "dumb") == "dumb" else _opened()
+            notebook = in_notebook()
+            terminal = None if notebook or os.environ.get("TERM", "dumb") == "dumb" else _opened()
             if terminal is not None:
                 self._shown = _Bar(terminal, label, total, done, transient)
             else:
-                self._shown = _Line(label, total, replaced=in_notebook)
+                self._shown = _Line(label, total, replaced=notebook)
                 self._next = self._begun + _APART if not self._shown.shows_end else 0.0
 
     def __enter__(self) -> ProgressBar:
@@ -152,6 +154,8 @@ class ProgressBar:
             done: steps done.
             speed: current speed with its unit; default: steps a second.
         """
+        if self._told is not None:
+            live.note_steps(live.Steps(self._told, done, self._total, self._first, self._begun, speed))
         if self._shown is None:
             return
         now = time.monotonic()
@@ -233,7 +237,7 @@ class _Line:
         sys.stderr.flush()
 
 
-def _in_notebook() -> bool:
+def in_notebook() -> bool:
     """Whether this process is a kernel of Jupyter, which shows what it prints."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules and "ipykernel" in sys.modules else None
     return shell is not None and hasattr(shell, "kernel")
@@ -241,11 +245,8 @@ def _in_notebook() -> bool:
 
 def _memory() -> str:
     """The memory that this process has in use, as text."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
-        return ""
-    return f"{pages * os.sysconf('SC_PAGE_SIZE') / 2**20:.0f} MiB"
+    nbytes = files.memory_in_use()
+    return "" if nbytes is None else f"{nbytes / 2**20:.0f} MiB"
 
 
 def _clock(seconds: float) -> str:

@@ -22,6 +22,8 @@ _WIDEST = 8
 """The most ranks of a matrix that is printed whole."""
 _PAIRS = 8
 """Pairs of ranks that are printed of a larger one."""
+_MOST, _LONGEST = 12, 25
+"""Operations that are printed, and letters of their names."""
 _FEW = 8
 """The most categories that are printed."""
 
@@ -71,6 +73,7 @@ def summary(trace: Trace) -> list[str]:
     about = trace.about
     found = [f"trace of {_counted(about['ranks'], 'rank')}: {trace.file}, {_counted(sum(about['events']), 'record')}"]
     found.append(f"time of the ranks: {_shares(about)}")
+    found += _operations(about)
     found += _traffic(about["matrix"])
     return [*found, *about["notes"]]
 
@@ -79,6 +82,20 @@ def _shares(about: dict[str, Any]) -> str:
     whole = sum(about["seconds"]) or 1.0
     shares = {name: sum(seconds) / whole for name, seconds in about["spans"].items()}
     return ", ".join(f"{name} {share:.1%}" for name, share in list(shares.items())[:_FEW] if share >= 5e-4)
+
+
+def _operations(about: dict[str, Any]) -> list[str]:
+    """A table of what took most of the time."""
+    whole = sum(about["seconds"]) or 1.0
+    rows = [row for row in about["operations"] if sum(row["seconds"]) >= 5e-4 * whole][:_MOST]
+    lines = [f"{'operation':26}{'kind':>11}{'mean':>10}{'slowest':>10}{'rank':>6}{'share':>7}"] if rows else []
+    for row in rows:
+        seconds = row["seconds"]
+        slowest = max(range(len(seconds)), key=seconds.__getitem__)
+        name = row["name"] if len(row["name"]) <= _LONGEST else f"{row['name'][: _LONGEST - 3]}..."
+        mean, most = (f"{number:#.3g} s" for number in (sum(seconds) / len(seconds), seconds[slowest]))
+        lines.append(f"{name:26}{row['category']:>11}{mean:>10}{most:>10}{slowest:>6}{sum(seconds) / whole:>7.1%}")
+    return lines
 
 
 def _traffic(matrix: dict[str, list[list[int]]]) -> list[str]:

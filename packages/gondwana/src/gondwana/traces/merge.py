@@ -126,10 +126,11 @@ def _about(parts: dict[int, Part], ranks: list[RankEvents]) -> dict[str, Any]:
     size = 1 + max(parts)
     seconds, events = [0.0] * size, [0] * size
     each: list[dict[str, int]] = [{} for _ in range(size)]
+    named: list[dict[tuple[str, str], int]] = [{} for _ in range(size)]
     for one in ranks:
         seconds[one.rank] = (one.end - one.begin) / 1e9
         events[one.rank] = len(one.found.records)
-        each[one.rank] = one.seconds
+        each[one.rank], named[one.rank] = one.seconds, one.operations
     return {
         "schema": SCHEMA,
         "trace": program,
@@ -137,10 +138,19 @@ def _about(parts: dict[int, Part], ranks: list[RankEvents]) -> dict[str, Any]:
         "environment": environment(),
         "verified": None,
         "complete": all(rank in parts and parts[rank].finished and not parts[rank].lost for rank in range(size)),
-        "units": {"seconds": "s", "spans": "s", "bytes": "B", "messages": "1", "events": "1", "clock_error": "s"},
+        "units": {
+            "seconds": "s",
+            "spans": "s",
+            "operations": "s",
+            "bytes": "B",
+            "messages": "1",
+            "events": "1",
+            "clock_error": "s",
+        },
         "ranks": size,
         "seconds": seconds,
         "spans": rank_events.per_rank(each),
+        "operations": rank_events.operations(named),
         "matrix": matrix(ranks, size),
         "events": events,
         "clock_error": [parts[rank].head[part.OFFSET_ERROR] / 1e9 if rank in parts else 0.0 for rank in range(size)],
@@ -193,13 +203,15 @@ class Line(msgspec.Struct):
 
 
 class NameLine(Line):
-    """A name that records have by its number, and for a plan whether they start its rounds."""
+    """A name that records have by its number; for a plan whether they start its rounds, for a kernel where it is."""
 
     number: int
     name: Annotated[str, msgspec.Meta(min_length=1)]
     category: Annotated[str, msgspec.Meta(min_length=1)]
     plan: int = -1
     starts: bool = False
+    source: str = ""
+    threads: Number = 0
 
 
 class PlanLine(Line):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from gondwana.runtime.tracing import part
 from gondwana.runtime.tracing.part import Part
+from gondwana.runtime.watching.rollcall import name_ranks
 
 COMPILED = {
     number: {"number": number, "name": name, "category": category}
@@ -22,8 +23,8 @@ COMPILED = {
 MOST_POINTS = 2000
 """Points of the curve of bytes: more would not be visible."""
 
-Interval: TypeAlias = tuple[int, int, str]
-"""Begin and end [ns], and the category."""
+Interval: TypeAlias = tuple[int, int, Any]
+"""Begin and end [ns], and the kind: a category, or name and category."""
 
 PYTHON = "python"
 """The category of time outside of all spans: the program itself."""
@@ -58,6 +59,7 @@ class RankEvents:
 
     Attributes:
         seconds: nanoseconds by category.
+        operations: nanoseconds by name and category.
         leaving: ends of arrows at this rank that start here.
         arriving: ends of arrows at this rank that end here.
     """
@@ -65,7 +67,8 @@ class RankEvents:
     rank: int
     found: Part
     origin: int
-    seconds: dict[str, int] = field(init=False)
+    seconds: dict[str, int] = field(init=False, default_factory=dict)
+    operations: dict[tuple[str, str], int] = field(init=False)
     leaving: list[End] = field(init=False, default_factory=list)
     arriving: list[End] = field(init=False, default_factory=list)
 
@@ -79,7 +82,9 @@ class RankEvents:
         self._shift = int(self.found.head[part.OFFSET]) - self.origin
         self.begin, self.end = self.found.begin + self._shift, self.found.end + self._shift
         self._records = self._read()
-        self.seconds = by_category(self.begin, self.end, self._of_program())
+        self.operations = by_category(self.begin, self.end, self._of_program(), ("program", PYTHON))
+        for (_, category), length in self.operations.items():
+            self.seconds[category] = self.seconds.get(category, 0) + length
         for begin, length, name, track, value in self._records:
             plan = self._plans.get(name.get("plan", -1))
             if plan is not None and name.get("starts"):
@@ -116,7 +121,7 @@ class RankEvents:
         own = {0, *(number for number, line in self._tracks.items() if line.get("main"))}
         for begin, length, name, track, _ in self._records:
             if track in own and name["category"] != SUSPENDED:
-                yield begin, begin + length, name["category"]
+                yield begin, begin + length, (name["name"], name["category"])
 
     def _end(self, plan: dict[str, Any], number: int, ranks: tuple[int, int], track: int, time: int) -> End:
         """The end at this rank of the arrow of a round, from one rank to another."""
@@ -155,16 +160,16 @@ class RankEvents:
         ):
             yield (
                 f'{{"ph":"X","pid":{self.rank},"tid":{track},"ts":{microseconds(begin)},"dur":{microseconds(length)},'
-                f"{_titled(name['name'], name['category'])}{_arguments(name, value)}}}"
+                f"{_titled(name['name'], name['category'])}{self._arguments(name, value)}}}"
             )
         yield from self._curve()
 
     def _curve(self) -> Iterator[str]:
         """The bytes moved so far, as a curve of few points."""
         moved = sorted(
-            (begin + length, value)
+            (begin + length, nbytes)
             for begin, length, name, _, value in self._records
-            if value > 0 and "plan" not in name and name["category"] != "io"
+            if name["category"] not in ("io", "kernel") and (nbytes := self._bytes(name, value)) > 0
         )
         total = 0
         every = -(-len(moved) // MOST_POINTS)
@@ -175,6 +180,30 @@ class RankEvents:
                     f'{{"ph":"C","pid":{self.rank},"tid":0,"ts":{microseconds(moment)},"name":"bytes moved",'
                     f'"args":{{"bytes":{total}}}}}'
                 )
+
+    def _bytes(self, name: dict[str, Any], value: int) -> int:
+        """The bytes that a record has moved: of a plan, those that this rank writes in a round."""
+        if "plan" not in name:
+            return value
+        return sum(self._plans.get(name["plan"], _NO_PLAN)["stored"].values()) if name.get("starts") else 0
+
+    def _arguments(self, name: dict[str, Any], value: int) -> str:
+        """What a viewer shows of a span, beside its name."""
+        found = {key: name[key] for key in ("source", "threads") if key in name}
+        plan = self._plans.get(name.get("plan", -1))
+        if value >= 0:
+            found["round" if "plan" in name else "cells" if name["category"] == "kernel" else "bytes"] = value
+        if plan is not None:
+            found |= {"to": _listed(plan["to"]), "from": _listed(plan["of"])}
+            found |= {"bytes": self._bytes(name, value)} if name.get("starts") else {}
+        return f',"args":{json.dumps(found)}' if found else ""
+
+
+_NO_PLAN: dict[str, Any] = {"stored": {}}
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    return name_ranks(sorted(set(ranks))) if ranks else "nobody"
 
 
 def microseconds(ns: int) -> str:
@@ -196,14 +225,8 @@ def _named(what: str, rank: int, track: int, name: str) -> str:
     return json.dumps({"ph": "M", "name": what, "pid": rank, "tid": track, "args": {"name": name}})
 
 
-def _arguments(name: dict[str, Any], value: int) -> str:
-    if value < 0:
-        return ""
-    return f',"args":{{"{"round" if "plan" in name else "bytes"}":{value}}}'
-
-
-def by_category(begin: int, end: int, intervals: Iterable[Interval]) -> dict[str, int]:
-    """Return the nanoseconds of each category between two moments; their sum is the time between these. Pure.
+def by_category(begin: int, end: int, intervals: Iterable[Interval], outside: Any = PYTHON) -> dict[Any, int]:
+    """Return the nanoseconds of each kind of span between two moments; their sum is the time between these. Pure.
 
     An instant counts for the span that began last of those that are open then, and for the program itself without any.
     Spans that are not nested, as those of tasks, may come in any order.
@@ -212,8 +235,8 @@ def by_category(begin: int, end: int, intervals: Iterable[Interval]) -> dict[str
         >>> by_category(0, 10, [(2, 8, "kernel"), (3, 5, "wait")])
         {'python': 4, 'kernel': 4, 'wait': 2}
     """
-    total = {PYTHON: 0}
-    open_ones: list[Interval] = [(begin, end, PYTHON)]
+    total = {outside: 0}
+    open_ones: list[Interval] = [(begin, end, outside)]
     now = begin
     for interval in sorted(intervals, key=lambda one: (one[0], -one[1])):
         if interval[1] <= now or interval[0] >= end:
@@ -224,7 +247,7 @@ def by_category(begin: int, end: int, intervals: Iterable[Interval]) -> dict[str
     return total
 
 
-def _advance(total: dict[str, int], open_ones: list[Interval], now: int, until: int) -> int:
+def _advance(total: dict[Any, int], open_ones: list[Interval], now: int, until: int) -> int:
     """Give the time from `now` to `until` to the open spans, the last one first; return `until`."""
     while now < until:
         while open_ones[-1][1] <= now:
@@ -234,6 +257,14 @@ def _advance(total: dict[str, int], open_ones: list[Interval], now: int, until: 
         total[category] = total.get(category, 0) + following - now
         now = following
     return until
+
+
+def operations(each: Sequence[dict[tuple[str, str], int]]) -> list[dict[str, Any]]:
+    """Return the seconds of each operation on each rank, the one with the most time first. Pure."""
+    kinds = {kind for one in each for kind in one}
+    rows = [(kind, [one.get(kind, 0) / 1e9 for one in each]) for kind in kinds]
+    rows.sort(key=lambda row: (-sum(row[1]), row[0]))
+    return [{"name": name, "category": category, "seconds": seconds} for (name, category), seconds in rows]
 
 
 def per_rank(each: Sequence[dict[str, int]]) -> dict[str, list[float]]:

@@ -12,7 +12,6 @@ import functools
 import itertools
 import json
 import os
-import socket
 import sys
 import threading
 from collections import deque
@@ -39,6 +38,7 @@ from gondwana.runtime.races.records import (
     head,
     pack,
 )
+from gondwana.runtime.watching.sockets import connect_to_launcher
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,7 +73,10 @@ class Reporter:
         secret, *addresses = place.split()
         self.rank: Final = 0 if launch is None else launch.rank
         ranks = 1 if launch is None else launch.size or 0
-        self._socket = _connected(addresses)
+        try:
+            self._socket = connect_to_launcher(addresses)
+        except OSError as error:
+            raise LaunchError(f"{VARIABLE}: the race detector does not answer: {error}") from None
         self._buffer = ctypes.create_string_buffer(DATA + _CAPACITY)
         self.address: Final = ctypes.addressof(self._buffer)
         self._words = memoryview(self._buffer).cast("B").cast("q")
@@ -273,20 +276,6 @@ class Reporter:
 
     def _forget(self) -> None:
         self.active = False
-
-
-def _connected(addresses: Sequence[str]) -> socket.socket:
-    problem: OSError | None = None
-    for address in addresses:
-        host, _, port = address.rpartition(":")
-        try:
-            found = socket.create_connection((host, int(port)), timeout=10.0)
-        except OSError as error:
-            problem = error
-            continue
-        found.settimeout(None)
-        return found
-    raise LaunchError(f"{VARIABLE}: the race detector does not answer at {', '.join(addresses)}: {problem}")
 
 
 def _outside(frame: FrameType) -> tuple[FrameType, str]:

@@ -115,12 +115,15 @@ class Recorder:
 
     # -- records -------------------------------------------------------------------------------------------------
 
-    def number_of(self, name: str, category: str, **more: Any) -> int:
+    def number_of(
+        self, name: str, category: str, about: Callable[[], dict[str, Any]] | None = None, **more: Any
+    ) -> int:
         """Return the number of a name, for records. Local; the first call for a name writes it to the disk.
 
         Args:
             name: name shown by a viewer.
             category: one of the few kinds of spans that are summed up.
+            about: returns further properties of all records of this name, as they are at the first of them.
             **more: further properties of all records of that number; names that differ in them have different numbers.
         """
         found = None if more else self._known.get((name, category))
@@ -132,7 +135,7 @@ class Recorder:
                 if len(self._known) >= _MOST_NAMES and name != _OTHERS:
                     return self.number_of(_OTHERS, category)
                 found = next(self._numbers)
-                self.note(number=found, name=name, category=category, **more)
+                self.note(number=found, name=name, category=category, **more, **(about() if about else {}))
                 if not more:
                     self._known[name, category] = found
         return found

@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from gondwana.errors import UsageError
 from gondwana.runtime.tracing.recorders import NONE, now, recorder
@@ -26,18 +26,24 @@ SPAN = "span"
 
 
 def traced(
-    category: Category, name: Name | None = None, size: Callable[..., int] | None = None
+    category: Category,
+    name: Name | None = None,
+    size: Callable[..., int] | None = None,
+    about: Callable[..., dict[str, Any]] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator: calls of a function become spans. Local.
 
     Args:
         category: category of the spans.
         name: name of the spans; None: the function's.
-        size: returns the bytes that a call moves, for its arguments.
+        size: returns the bytes that a call moves, for its arguments; of a kernel, the cells.
+        about: returns what else the trace says of all calls of a name, for the arguments of the first one.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        return function if recorder is None else _recorded(function, category, name or function.__qualname__, size)
+        if recorder is None:
+            return function
+        return _recorded(function, category, name or function.__qualname__, size, about)
 
     return decorate
 
@@ -52,14 +58,18 @@ def each_method(category: Category) -> Callable[[C], C]:
     def decorate(kind: C) -> C:
         for name, method in list(vars(kind).items()) if recorder is not None else ():
             if callable(method) and not name.startswith("_"):
-                setattr(kind, name, _recorded(method, category, name, None))
+                setattr(kind, name, _recorded(method, category, name))
         return kind
 
     return decorate
 
 
 def _recorded(
-    function: Callable[P, R], category: Category, name: Name, size: Callable[..., int] | None
+    function: Callable[P, R],
+    category: Category,
+    name: Name,
+    size: Callable[..., int] | None = None,
+    about: Callable[..., dict[str, Any]] | None = None,
 ) -> Callable[P, R]:
     one = recorder
     assert one is not None
@@ -85,7 +95,8 @@ def _recorded(
         try:
             return function(*args, **kwargs)
         finally:
-            add(begin, number_of(what, kind), NONE if size is None else size(*args, **kwargs))
+            number = number_of(what, kind, None if about is None else functools.partial(about, *args, **kwargs))
+            add(begin, number, NONE if size is None else size(*args, **kwargs))
 
     return by_arguments
 

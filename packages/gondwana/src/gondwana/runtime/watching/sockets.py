@@ -116,6 +116,37 @@ def connect_to_host(addresses: Sequence[Address], seconds: float) -> socket.sock
     raise ConnectionError(f"none of {addresses} answers")
 
 
+def listener_for_ranks(*, several_hosts: bool) -> tuple[socket.socket, str]:
+    """Listen on the launcher's side; return the socket, and its addresses as words for `connect_to_launcher`. Local.
+
+    Args:
+        several_hosts: whether ranks run on other hosts, too.
+    """
+    listening = socket.create_server(("" if several_hosts else "127.0.0.1", 0), backlog=4096)
+    port = listening.getsockname()[1]
+    hosts = ["127.0.0.1", *(own_addresses() if several_hosts else ())]
+    return listening, " ".join(f"{host}:{port}" for host in hosts)
+
+
+def connect_to_launcher(addresses: Sequence[str]) -> socket.socket:
+    """Connect a rank to a listener of the launcher's side, at the first address that answers. Local; blocks.
+
+    Raises:
+        OSError: none answers.
+    """
+    problems = []
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            found = socket.create_connection((host, int(port)), timeout=10.0)
+        except OSError as error:
+            problems.append(error)
+            continue
+        found.settimeout(None)
+        return found
+    raise ConnectionError(f"nobody answers at {', '.join(addresses)}: {problems[-1] if problems else 'no address'}")
+
+
 def own_addresses() -> list[str]:
     """Return the IPv4 addresses of this host's network interfaces but the loopback. Local."""
     addresses = []

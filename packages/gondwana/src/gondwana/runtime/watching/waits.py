@@ -170,6 +170,11 @@ def compiled_over() -> None:
     _words[COMPILED.kind] = 0
 
 
+def in_compiled_code() -> bool:
+    """Return whether compiled code is in a wait that has become long. Local."""
+    return bool(_words[COMPILED.kind])
+
+
 Describe: TypeAlias = Callable[[int, int, int], Wait | None]
 """Describes a wait of compiled code by its words."""
 

@@ -7,6 +7,8 @@ Once a second rank 0 looks whether it waits for other ranks itself, and as long 
 If each of them has been polling in the same wait for two looks and found nothing, none of them can go on: the job ends
 with a report on who waits for whom.
 
+While a live view is open, it asks rank 0 what it shows, which asks the others in the same way.
+
 It also reports when another rank of the host terminated abnormally: killed, crashed, or ended by `os._exit`. Launchers
 end the job then, but not all of them report which rank it was. A rank that ends the job on purpose, with a traceback or
 a message of its own, first announces that in a page of memory that the ranks of the host share.
@@ -17,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import functools
+import itertools
 import math
 import mmap
 import os
@@ -39,7 +42,7 @@ from gondwana.errors import LaunchError, UsageError
 from gondwana.runtime import cores, exits
 from gondwana.runtime.placement import report
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
-from gondwana.runtime.watching import still, tree
+from gondwana.runtime.watching import live, still, tree
 from gondwana.runtime.watching.channel import Channel, Message
 from gondwana.runtime.watching.deadlock import explain
 from gondwana.runtime.watching.rollcall import FINISHED, Stack, Stand, has_user_code, roll_call
@@ -89,9 +92,10 @@ def time_limit() -> float | None:
 def start(comm: exits.Communicator, limit: float | None) -> None:
     """Start this rank's watchdog. Collective over comm.
 
-    With one rank and no time limit nothing is started.
+    With one rank, no time limit and no live view nothing is started.
     """
-    if comm.size == 1 and limit is None:
+    view = os.environ.pop(live.VARIABLE, "")  # of this job, not of those that it starts
+    if comm.size == 1 and limit is None and not view:
         return
     members = comm.allgather(own_member(comm.rank))
     watch = Monitor(members[comm.rank], members)
@@ -99,10 +103,28 @@ def start(comm: exits.Communicator, limit: float | None) -> None:
     report.record(members)
     cores.share([member.cores for member in members if member.host == members[comm.rank].host])
     channels = tree.connect(comm, [member.host for member in members])
+    if view and comm.rank == 0:
+        channels.above = live.connect(view)
     dog = _Watchdog(comm.rank, comm.size, channels, _signal_pipe(), watch, limit)
     _running.append(dog)
     threading.Thread(target=dog.run, name="gondwana-watchdog", daemon=True).start()
     arm(limit, first=comm.rank == 0)
+
+
+def show_at(place: str, comm: exits.Communicator) -> None:
+    """Have rank 0 answer a live view that is not that of its launcher. Local, on rank 0; blocks for a moment.
+
+    Args:
+        place: the value of `live.VARIABLE`.
+        comm: all ranks.
+    """
+    if not _running:  # there is one rank only
+        os.environ[live.VARIABLE] = place
+        start(comm, None)
+        return
+    channel = live.connect(place)
+    if channel is not None:
+        _running[0].ask(lambda: _running[0].answer_to(channel))
 
 
 def call_roll(reason: str) -> None:
@@ -112,7 +134,7 @@ def call_roll(reason: str) -> None:
         reason: cause of the report.
     """
     for dog in _running:
-        dog.ask(reason)
+        dog.ask(functools.partial(dog.report_once, reason))
         time.sleep(REPORT_TIME)
 
 
@@ -184,9 +206,10 @@ class _Watchdog:
         self._deadline = self._over + late
         self._next_look = math.inf if rank else time.monotonic() + LOOK
         self._first: dict[int, Standing] = {}
-        self._asked: list[str] = []
+        self._asked: list[Callable[[], None]] = []
         self._wake = os.eventfd(0, os.EFD_CLOEXEC)
         self._quiet_until = 0.0
+        self._viewed_until, self._next_glance = 0.0, math.inf
         self._selector = selectors.DefaultSelector()
         if signals is not None:
             self._on_readable(signals, lambda: self._on_signal(signals))
@@ -199,7 +222,7 @@ class _Watchdog:
     def run(self) -> None:
         """Sleep until a rank asks, a signal arrives, a process ends or a time has come, and react."""
         while True:
-            next_time = min(self._over, self._deadline, self._next_look)
+            next_time = min(self._over, self._deadline, self._next_look, self._next_glance)
             self._react(
                 self._selector.select(None if next_time == math.inf else max(0.0, next_time - time.monotonic()))
             )
@@ -211,6 +234,9 @@ class _Watchdog:
             self._on_deadline()
         if now >= self._next_look:
             self._look()
+        if now >= self._next_glance:
+            live.glance()
+            self._next_glance = now + live.GLANCE if now < self._viewed_until else math.inf
         for key, _ in ready:
             key.data()
         while self._channels.kept:
@@ -224,15 +250,20 @@ class _Watchdog:
             faulthandler.cancel_dump_traceback_later()
             self._over = math.inf
 
-    def ask(self, reason: str) -> None:
-        """Have rank 0 report where the ranks are. Local; any thread may call it."""
-        self._asked.append(reason)
+    def ask(self, action: Callable[[], None]) -> None:
+        """Have the watchdog call a function. Local; any thread may call it."""
+        self._asked.append(action)
         os.eventfd_write(self._wake, 1)
+
+    def answer_to(self, view: Channel) -> None:
+        """Answer a live view from now on."""
+        self._channels.above = view
+        self._on_readable(view.socket, functools.partial(self._on_message, view))
 
     def _on_asked(self) -> None:
         os.eventfd_read(self._wake)
         while self._asked:
-            self._report_once(self._asked.pop())
+            self._asked.pop()()
 
     def _look(self) -> None:
         """End the job if no rank can go on: each has finished, or waits for other ranks, and did so a look before."""
@@ -290,7 +321,7 @@ class _Watchdog:
     def _on_signal(self, signals: socket.socket) -> None:
         """Report, or make rank 0 report: a launcher signals all ranks, a user perhaps only one."""
         if signal.SIGUSR1 in signals.recv(4096):
-            self._report_once(f"signal SIGUSR1 to rank {self._rank}")
+            self.report_once(f"signal SIGUSR1 to rank {self._rank}")
 
     def _on_message(self, channel: Channel) -> None:
         for message in self._channels.receive(channel):
@@ -305,8 +336,12 @@ class _Watchdog:
             case ["still", int(question), float(seconds)]:
                 own = still.standing()
                 self._channels.answer(question, self._channels.collect([*own] if own else [], seconds, "still"))
+            case ["live", int(question), float(seconds)]:
+                self._viewed_until = time.monotonic() + live.VIEWED
+                self._next_glance = min(self._next_glance, time.monotonic() + live.GLANCE)
+                self._channels.answer(question, self._channels.collect([*_own_stand(), live.facts()], seconds, "live"))
             case ["report", str(reason)]:
-                self._report_once(reason)
+                self.report_once(reason)
 
     def _on_closed(self, channel: Channel) -> None:
         """Report that the host of a rank is gone, if the launcher does not end this rank, and end the job."""
@@ -323,7 +358,7 @@ class _Watchdog:
             )
             exits.abort(1)
 
-    def _report_once(self, reason: str) -> None:
+    def report_once(self, reason: str) -> None:
         """Report on rank 0, unless the same signal has just caused a report; elsewhere, ask the rank above."""
         if self._rank:
             self._channels.request("report", reason)
@@ -349,8 +384,8 @@ def _own_stand() -> Message:
 def main_stack() -> Stack:
     """Return the stack of the main thread, outermost frame first. Local."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    frames = traceback.extract_stack(frame, -DEEPEST)
-    stack = [(entry.name, entry.filename, entry.lineno or 0) for entry in frames]
+    frames = itertools.islice(traceback.walk_stack(frame), DEEPEST)
+    stack = [(frame.f_code.co_name, frame.f_code.co_filename, line) for frame, line in frames][::-1]
     # A rank that has finished may still run what others call on it.
     return [FINISHED] if exits.leaving() and not has_user_code(stack) else stack
 
