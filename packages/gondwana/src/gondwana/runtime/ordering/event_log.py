@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import errno
 import mmap
 import os
 import sys
@@ -15,7 +16,6 @@ from typing import Final
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.inputs import open_file
 from gondwana.runtime import launcher
-from gondwana.runtime.files import reserve
 
 RECORD, REPLAY = "GONDWANA_RECORD", "GONDWANA_REPLAY"
 """Names of the variables with the folder of the logs."""
@@ -87,8 +87,10 @@ class Log:
             self._path.unlink(missing_ok=True)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
-                nbytes = WORD * (HEAD + EVENT * EVENTS)
-                reserve(descriptor, nbytes)
+                nbytes, disk = WORD * (HEAD + EVENT * EVENTS), os.fstatvfs(descriptor)
+                if disk.f_bavail * disk.f_frsize < nbytes:  # a page without space would end the rank by a signal
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.ftruncate(descriptor, nbytes)  # takes no space before it is written: what a killed rank leaves
                 return mmap.mmap(descriptor, nbytes)
             finally:
                 os.close(descriptor)
