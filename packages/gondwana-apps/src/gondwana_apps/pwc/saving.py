@@ -67,7 +67,8 @@ class Saving:
             setattr(annealing, name, found.state[name])
         annealing.trace.extend(Step(*one) for one in found.state["trace"])
         for one in found.state["family"]:
-            partition = Partition(*(np.array(value) if isinstance(value, list) else value for value in one))
+            values: list[Any] = [np.array(value) if isinstance(value, list) else value for value in one]
+            partition = Partition(*values)
             annealing.family[len(partition.sizes)] = partition
         if found.state["closing"]:
             annealing.closing = Freezing(best, *found.state["closing"])
