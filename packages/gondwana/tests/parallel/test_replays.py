@@ -91,3 +91,9 @@ def test_a_rare_failure_comes_every_time(tmp_path: Path) -> None:
         if recorded.status:
             expected = seen_at_failure(recorded)
             assert seen_at_failure(again)[: len(expected)] == expected
+
+
+def test_the_logs_of_a_job_with_a_killed_rank_are_as_long_as_needed(tmp_path: Path) -> None:
+    assert run("--record", tmp_path, "dies").status == 1
+    sizes = [(tmp_path / f"{rank}.events").stat().st_size for rank in range(RANKS)]
+    assert all(128 < size < 1 << 16 for size in sizes), sizes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
-import errno
 import mmap
 import os
 import sys
@@ -16,6 +15,7 @@ from typing import Final
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.inputs import open_file
 from gondwana.runtime import launcher
+from gondwana.runtime.files import reserve
 
 RECORD, REPLAY = "GONDWANA_RECORD", "GONDWANA_REPLAY"
 """Names of the variables with the folder of the logs."""
@@ -41,6 +41,7 @@ CALLBACK, TIMEOUT, SUSPEND, YIELD, WAKE, TIMER, ENVELOPE, PUT, TAKE, PEEK, CLOSE
 """Kinds of events; those below are messages, by the numbers of their queues in `sync.rings`. Their value is the sender,
 as the place of the rank in the inbox; of a wake-up the place among the waiting tasks; of a timer its number; of an
 envelope the rank and the tag; of a channel its name and the position in its ring."""
+_MADV_POPULATE_WRITE = 23
 OWN = (TIMEOUT, ENVELOPE)
 """Kinds that only the call itself makes happen in whose step they are."""
 
@@ -87,11 +88,12 @@ class Log:
             self._path.unlink(missing_ok=True)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
-                nbytes, disk = WORD * (HEAD + EVENT * EVENTS), os.fstatvfs(descriptor)
-                if disk.f_bavail * disk.f_frsize < nbytes:  # a page without space would end the rank by a signal
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.ftruncate(descriptor, nbytes)  # takes no space before it is written: what a killed rank leaves
-                return mmap.mmap(descriptor, nbytes)
+                nbytes = WORD * (HEAD + EVENT * EVENTS)
+                reserve(descriptor, nbytes)
+                memory = mmap.mmap(descriptor, nbytes)
+                with contextlib.suppress(OSError):  # an old kernel: pages are found at their first event then
+                    memory.madvise(_MADV_POPULATE_WRITE)
+                return memory
             finally:
                 os.close(descriptor)
         except OSError as error:
