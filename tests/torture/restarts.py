@@ -1,7 +1,4 @@
-"""Kills of ranks and launchers at random moments under `--restarts`: the job ends with the bits of an undisturbed run.
-
-Not of each kind of program the same share: pairwise clustering has no checkpoints and begins anew.
-"""
+"""Kills of ranks and launchers at random moments under `--restarts`: the job ends with the bits of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -59,7 +56,8 @@ def davs(folder: Path) -> list[str]:
 def pwc(folder: Path) -> list[str]:
     d, _ = generators.genes(80, 3, seed=1)
     d.astype(">i2").tofile(folder / "distance.bin")
-    return ["pwc", "--set", "NumberDataPoints=80", "--set", "IsBigEndian=true"]
+    files = ["--set", 'CheckpointFile="c.bp"', "--set", "CheckpointSteps=20"]
+    return ["pwc", "--set", "NumberDataPoints=80", "--set", "IsBigEndian=true", *files]
 
 
 PROGRAMS: dict[str, Callable[[Path], list[str]]] = {"heat": heat, "gray-scott": gray_scott, "davs": davs, "pwc": pwc}

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -16,6 +17,7 @@ from gondwana_apps.partitions import adjusted_rand_index
 from gondwana_apps.pwc import generators, matrix
 from gondwana_apps.pwc.annealing import Annealing
 from gondwana_apps.pwc.rows import EXCHANGES, Rows, divide
+from gondwana_apps.pwc.saving import Saving
 from gondwana_apps.pwc.settings import Settings
 from support import jobs
 
@@ -79,6 +81,58 @@ def test_runs_have_the_bits_of_one_rank(exchange: str, continuous: bool, world: 
     assert adjusted_rand_index(found[0], truth) == 1.0
     assert found[3]
     assert found == on_one_rank(work, world)
+
+
+class StoppedError(Exception):
+    """The end of a run that is to be continued."""
+
+
+class Part(Saving):
+    """Checkpoints of a run that ends after the first one.
+
+    Attributes:
+        closing: whether that was during the cooling at the end.
+    """
+
+    closing = False
+
+    def __init__(self, settings: Settings, began: int) -> None:
+        super().__init__(settings)
+        self._began = began
+
+    def keep(self, annealing: Annealing) -> None:
+        if self._saved > self._began:
+            self.closing = annealing.closing is not None
+            raise StoppedError
+        super().keep(annealing)
+
+
+@pytest.mark.ranks(3, timeout=280)
+def test_a_run_that_goes_on_has_the_bits_of_an_undisturbed_one(world: gw.Team, tmp_path: Path) -> None:
+    """From checkpoints before the last split, and of the cooling at the end; also on one rank."""
+    d, _ = generators.genes(41, 3, seed=1)
+    keys = {**QUICK, "ContinuousClustering": True, "ConvergeIntermediateClusters": True}
+    settings = Settings(MaxNcent=3, CheckpointFile=str(tmp_path / "c.bp"), CheckpointSteps=14, **keys)
+    seldom = msgspec.structs.replace(settings, CheckpointSteps=10**6)
+
+    def work(saving: Saving, team: gw.Team, goes_on: bool) -> Any:
+        annealing = Annealing(Rows(team, part(d, team), 1 / 32767), settings, 1 / 32767, keep=saving.keep)
+        if goes_on:
+            saving.restore(annealing)
+        found = [annealing.run(), *annealing.family.values()]
+        return [list(map(np.ndarray.tolist, map(np.asarray, one))) for one in found], annealing.trace, annealing.steps
+
+    expected, began, phases, found = work(Saving(seldom), world, False), 0, set(), None
+    while found is None:
+        saving = Part(settings, began)
+        try:
+            found = work(saving, world, began > 0)
+        except StoppedError:
+            began = saving._saved
+            phases.add(saving.closing)
+    assert found == expected
+    assert phases == {False, True}, expected[-1]
+    assert work(Saving(seldom), world.split(world.rank), True) == expected
 
 
 @on_ranks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -82,7 +83,7 @@ gw.world.recv(1)
 
 
 GOES_ON = """
-import os, signal
+import os, signal, sys, time
 import gondwana as gw
 import gondwana.io
 from gondwana.io import checkpoint
@@ -98,7 +99,10 @@ while step < 6:
     if step % 2 == 0:
         checkpoint.save("saved.bp", {"u": u}, step=step)
     if step == 3 and not gw.restarted():
-        if gw.world.rank == 1:
+        open(f"running.{gw.world.rank}", "w").close()
+        if sys.argv[1] == "waits":
+            time.sleep(600)
+        elif gw.world.rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         gw.world.barrier()
 total = float(u.sum())
@@ -294,7 +298,50 @@ def test_a_node_that_is_gone_is_named(cluster: Cluster) -> None:
 
 def test_a_job_goes_on_in_its_allocation_after_a_killed_rank(cluster: Cluster) -> None:
     program = cluster.write("goes_on.py", GOES_ON)
-    outcome = cluster.run("salloc", "-Q", "-N2", "gondwana", "run", "--restarts", "1", program, timeout=120)
+    outcome = cluster.run("salloc", "-Q", "-N2", "gondwana", "run", "--restarts", "1", program, "dies", timeout=120)
     assert outcome.status == 0, str(outcome)
     assert sorted(outcome.stdout.splitlines()) == 2 * ["start 1 from step 2 on 2 nodes"] + 2 * ["total 360.0"]
     assert "gondwana: restart 1 of 1: " in outcome.stderr, str(outcome)
+
+
+@pytest.mark.more
+def test_a_job_goes_on_when_slurm_starts_it_again(cluster: Cluster) -> None:
+    program = cluster.write("goes_on.py", GOES_ON)
+    cluster.run("mkdir", "requeued")
+    seen = cluster.login.seen(cluster.home / "requeued")
+    for options in ("", "--restarts 1 "):
+        cluster.run("sh", "-c", "rm -rf requeued/*")
+        script = cluster.write("job.sh", f"#!/bin/sh\ncd requeued && exec gondwana run {options}{program} waits\n")
+        number = cluster.run("sbatch", "--parsable", "--requeue", "-N2", "-o", "requeued/output", script).stdout.strip()
+        wait_for(lambda: len(list(seen.glob("running.*"))) == 2, "the start of the ranks")
+        cluster.login.run("scontrol", "requeue", number)
+        wait_for_state(cluster, number, "PENDING")
+        cluster.login.run("scontrol", "update", f"JobId={number}", "StartTime=now")
+        wait_for_state(cluster, number, "COMPLETED")
+        lines = cluster.read("requeued/output").splitlines()
+        assert sorted(lines) == 2 * ["start 1 from step 2 on 2 nodes"] + 2 * ["total 360.0"], lines
+
+
+def wait_for_state(cluster: Cluster, number: str, state: str) -> None:
+    def about() -> str:
+        return cluster.login.run("scontrol", "show", "job", number)
+
+    wait_for(lambda: f"JobState={state}" in about(), f"the state {state}", about)
+
+
+@pytest.mark.more
+def test_a_job_goes_on_in_its_allocation_without_a_lost_node() -> None:
+    """All of the node is gone at once: its processes, and its end of each connection."""
+    with slurm() as cluster:
+        program = cluster.write("goes_on.py", GOES_ON)
+        seen = cluster.login.seen(cluster.home)
+        words = cluster.command(
+            ["salloc", "-Q", "-N3", "--no-kill", "gondwana", "run", "--restarts", "1", program, "waits"]
+        )
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+            wait_for(lambda: len(list(seen.glob("running.*"))) == 3, "the start of the ranks")
+            os.kill(cluster.nodes[2].process, signal.SIGKILL)
+            stdout, stderr = job.communicate(timeout=300)
+    assert job.returncode == 0, stderr
+    assert sorted(stdout.splitlines()) == 3 * ["start 1 from step 2 on 2 nodes"] + 3 * ["total 360.0"], stdout
+    assert "gondwana: restart 1 of 1: host gamma " in stderr

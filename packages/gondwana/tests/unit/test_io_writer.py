@@ -18,7 +18,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.errors import UsageError
-from gondwana.io import adios, checkpoint, paths
+from gondwana.io import adios, checkpoint, paths, staging
 from gondwana.io.checksums import verify
 from gondwana.io.dataset import Dataset
 from gondwana.io.paths import DatasetError
@@ -412,3 +412,14 @@ def test_provenance_for_people_and_viewers(tmp_path):
     assert found["Fides_Spacing"].tolist() == [1, 1, 1]
     for part in ('WholeExtent="0 5 0 4 0 3"', 'Spacing="1 1 1"', ">step<", 'Scalars="U"'):
         assert part in found["vtk.xml"]
+
+
+def test_the_loss_of_a_rank_is_reported_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory is gone before the launcher, or another rank, has noticed its end, which ends this rank."""
+    pauses: list[float] = []
+    monkeypatch.setattr(staging.time, "sleep", pauses.append)
+    process = subprocess.Popen(["true"])
+    process.wait()
+    with pytest.raises(DatasetError, match="a rank ended before its output was written"):
+        staging.open_bytes(f"/proc/{process.pid}/fd/3")
+    assert sum(pauses) > 2.0

@@ -61,6 +61,22 @@ class Partition(NamedTuple):
     verified: bool
 
 
+class Freezing(NamedTuple):
+    """State of the cooling at the last number of clusters.
+
+    Attributes:
+        best: the solution with the lowest energy.
+        before: the previous energy.
+        rises: successive rises of the energy.
+        done: steps of temperature.
+    """
+
+    best: Solution
+    before: float = np.inf
+    rises: int = 0
+    done: int = 0
+
+
 class Annealing:
     """The state of a run. Collective over the team of the rows to create.
 
@@ -69,70 +85,95 @@ class Annealing:
         settings: settings that decide the run.
         quantum: step of dissimilarities that were integers, 0 for others.
         watch: called after each step with the temperature, the clusters, and the share of the way to the end.
+        keep: called before each temperature, with this object.
 
     Attributes:
+        rows: the dissimilarities.
+        first: the first temperature.
         temperature: T.
         solution: the clusters at T.
         trace: the tests for splits.
         family: partitions for smaller numbers of clusters, if requested.
+        steps: temperatures so far.
+        waited: those since the last test for splits.
+        failures: successive tests that found no eigenvalue.
+        converged: whether each equilibrium was reached within the limit of iterations.
+        closing: state of the cooling at the end, None before it.
     """
 
     def __init__(
-        self, rows: Rows, settings: Settings, quantum: float = 0.0, watch: Watch = lambda *state: None
+        self,
+        rows: Rows,
+        settings: Settings,
+        quantum: float = 0.0,
+        watch: Watch = lambda *state: None,
+        keep: Callable[[Annealing], None] = lambda annealing: None,
     ) -> None:
-        self._rows, self._settings, self._watch = rows, settings, watch
+        self.rows, self._settings, self._watch, self._keep = rows, settings, watch, keep
         self.solution = alone(rows)
         total = float(rows.total(self.solution.mean[:, rows.own])[0])
         mean = total / max(1, rows.points - 1)  # B is the mean over all N
-        self.temperature = self._first = _HOTTEST * mean or 1.0
-        self._last = max(_COLDEST * self._first, _STEPS_OF_INTEGERS * quantum)
+        self.temperature = self.first = _HOTTEST * mean or 1.0
+        self._last = max(_COLDEST * self.first, _STEPS_OF_INTEGERS * quantum)
         self.trace: list[Step] = []
         self.family: dict[int, Partition] = {}
-        self._converged = True
+        self.steps = self.waited = self.failures = 0
+        self.converged = True
+        self.closing: Freezing | None = None
 
     def run(self) -> Partition:
         """Cool and split until the largest number of clusters is reached or none splits. Collective."""
-        self._anneal()
+        if self.closing is None:
+            self._anneal()
         return self._finish(self._anneal)
 
     def _anneal(self) -> None:
-        s, waited, failures = self._settings, 0, 0
-        while self.equilibrate() and len(self.solution.size) < s.MaxNcent and self.temperature >= self._last:
-            waited += 1
-            if len(self.solution.size) == 1 or waited > s.WaitIterations:
-                waited = 0
+        s = self._settings
+        while self._step() and len(self.solution.size) < s.MaxNcent and self.temperature >= self._last:
+            self.waited += 1
+            if len(self.solution.size) == 1 or self.waited > s.WaitIterations:
+                self.waited = 0
                 if self._merge():
-                    self.equilibrate()
-                with self._rows.timed("splitting"):
+                    self._equilibrate()
+                with self.rows.timed("splitting"):
                     known, new = self._test()
-                failures = 0 if known else failures + 1
-                if failures == _MOST_FAILURES:
-                    return
+                self.failures = 0 if known else self.failures + 1
+                if self.failures == _MOST_FAILURES:
+                    break
                 if new is not None:
                     if s.ConvergeIntermediateClusters:
-                        self.family[len(self.solution.size)] = copy.copy(self)._finish()
+                        branch = copy.copy(self)
+                        branch._keep = lambda annealing: None
+                        self.family[len(self.solution.size)] = branch._finish()
                     self.solution = new
                     continue
             self._cool(s.InitialCoolingFactor if len(self.solution.size) == 1 else s.FineCoolingFactor)
+        self.waited = self.failures = 0
 
-    def equilibrate(self) -> bool:
+    def _step(self) -> bool:
+        """Come to the next temperature: return whether the equilibrium there was reached. Collective."""
+        self._keep(self)
+        self.steps += 1
+        return self._equilibrate()
+
+    def _equilibrate(self) -> bool:
         """Iterate at this temperature until no potential changes; return whether that was reached. Collective."""
         limit = self._settings.ConvergenceLoopLimit
         self.solution, reached = self._settled(self.solution, np.ones(len(self.solution.size)), limit)
-        self._converged &= reached
+        self.converged &= reached
         return reached
 
     def _settled(self, solution: Solution, copies: Vectors, limit: int) -> tuple[Solution, bool]:
         s = self._settings
         for _ in range(limit):
-            solution, change = sweep(self._rows, solution, self.temperature, copies, s.ContinuousClustering)
+            solution, change = sweep(self.rows, solution, self.temperature, copies, s.ContinuousClustering)
             if change <= s.EpsiMaxChange * self.temperature:
                 return solution, True
         return solution, False
 
     def _cool(self, factor: float) -> None:
         self.temperature *= factor
-        done = np.log(self._first / self.temperature) / np.log(self._first / self._last)
+        done = np.log(self.first / self.temperature) / np.log(self.first / self._last)
         self._watch(self.temperature, len(self.solution.size), min(1.0, float(done)))
 
     def _test(self) -> tuple[bool, Solution | None]:
@@ -146,7 +187,7 @@ class Annealing:
         else:
             bases = [self._duplicated(cluster) for cluster in large]
         copies = Solution(*map(np.concatenate, zip(*map(Solution.select, bases, large[:, None]), strict=True)))
-        found = splitting.lowest(self._rows, copies, self.temperature, s)
+        found = splitting.lowest(self.rows, copies, self.temperature, s)
         known, relative = bool(found.known.any()), np.where(found.known, found.lowest / found.largest, np.inf)
         self.trace.append(Step(self.temperature, len(here.size), float(relative.min()) if known else None))
         order = np.argsort(np.where(found.known, found.lowest, np.inf), kind="stable")
@@ -191,28 +232,30 @@ class Annealing:
 
     def _freeze(self) -> bool:
         """Cool at this number of clusters and keep the solution with the lowest energy, or stop if two coincide."""
-        best, rises, before = self.solution, 0, np.inf
-        for _ in range(self._settings.IterationAtEnd):
-            self.equilibrate()
+        best, before, rises, begin = self.closing or Freezing(self.solution)
+        for done in range(begin, self._settings.IterationAtEnd):
+            self.closing = Freezing(best, before, rises, done)
+            self._step()
             energy = self.solution.energy
             rises = rises + 1 if energy > before else 0
             if before == np.inf or energy <= best.energy:
                 best = self.solution
-            if rises == _MOST_RISES or freezing(self._rows, self.solution).max() <= self._settings.FreezingLimit:
+            if rises == _MOST_RISES or freezing(self.rows, self.solution).max() <= self._settings.FreezingLimit:
                 break
             before = energy
             merged = self._merge()
             self._cool(_FINAL_COOLING)
             if merged:
+                self.closing = None
                 return True
         else:
-            self._converged = False
-        self.solution = best
+            self.converged = False
+        self.solution, self.closing = best, None
         return False
 
     def _partition(self) -> Partition:
         """Give each point to its nearest cluster, and describe the clusters."""
-        here, rows = self.solution, self._rows
+        here, rows = self.solution, self.rows
         nearest = -here.membership if self._settings.ContinuousClustering else here.potential
         found, labels = np.unique(nearest.argmin(axis=0), return_inverse=True)
         belongs = labels == np.arange(len(found))[:, None]
@@ -222,6 +265,6 @@ class Annealing:
         scale = np.sqrt(np.outer(widths, widths))
         related = np.divide(related, scale, out=np.zeros_like(scale), where=scale > 0.0)
         energy, frozen = 0.5 * float((widths * sizes).sum()), float(freezing(rows, here).max())
-        agrees = abs(energy - here.energy) <= self._settings.FreezingLimit * self._first * rows.points
+        agrees = abs(energy - here.energy) <= self._settings.FreezingLimit * self.first * rows.points
         agrees &= abs(here.size.sum() - rows.points) <= _SUM_ERROR * rows.points
-        return Partition(labels, sizes, centers, widths, related, energy, frozen, bool(self._converged and agrees))
+        return Partition(labels, sizes, centers, widths, related, energy, frozen, bool(self.converged and agrees))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
 
 import gondwana as gw
 from gondwana.errors import UsageError
+from gondwana.io import checkpoint
 from gondwana.results import check_writable, write_application
 from gondwana_apps import settings_files
 from gondwana_apps.free_memory import available_memory, in_gib
@@ -20,6 +22,7 @@ from gondwana_apps.pwc import matrix, output
 from gondwana_apps.pwc.annealing import Annealing, Partition
 from gondwana_apps.pwc.equations import alone
 from gondwana_apps.pwc.rows import Rows
+from gondwana_apps.pwc.saving import Saving
 from gondwana_apps.pwc.settings import Settings
 from gondwana_apps.sentences import say
 from gondwana_apps.timers import slowest
@@ -69,9 +72,7 @@ def main(argv: list[str]) -> int:
         rows.timed.seconds.clear()
         team.barrier()
         begin = time.perf_counter()
-        quantum = rows.scale if rows.d.dtype.kind == "i" else 0.0
-        annealing = Annealing(rows, settings, quantum, lambda t, k, done: bar.show(int(99 * done), f"T={t:.3g}, K={k}"))
-        partition = annealing.run()
+        annealing, partition = _anneal(rows, settings, bar)
         seconds = _timers(rows, time.perf_counter() - begin)
         bar.show(100, f"K={len(partition.sizes)}")
     if team.rank == 0:
@@ -87,9 +88,27 @@ def main(argv: list[str]) -> int:
     return 0 if partition.verified else 1
 
 
+def _anneal(rows: Rows, settings: Settings, bar: gw.ProgressBar) -> tuple[Annealing, Partition]:
+    """Anneal to the end, with checkpoints. Collective over the team of the rows."""
+
+    def watch(temperature: float, clusters: int, done: float) -> None:
+        bar.show(int(99 * done), f"T={temperature:.3g}, K={clusters}")
+
+    saving, file = Saving(settings), settings.CheckpointFile
+    annealing = Annealing(rows, settings, rows.scale if rows.d.dtype.kind == "i" else 0.0, watch, saving.keep)
+    if settings.Restart:
+        saving.restore(annealing)
+    with checkpoint.reserve(file, team=rows.team) if file else nullcontext():
+        return annealing, annealing.run()
+
+
 def _open(options: Namespace, ranks: int) -> tuple[Settings, list[str]]:
     """Read settings and true labels, and check the matrix and the files of results."""
     settings = settings_files.load(Settings, options)
+    if gw.restarted() and settings.CheckpointFile and checkpoint.last_written(settings.CheckpointFile) is not None:
+        settings = msgspec.structs.replace(settings, Restart=True)
+    if settings.Restart and not settings.CheckpointFile:
+        raise UsageError('pwc: Restart needs a CheckpointFile, such as "pwc.bp"')
     stored = matrix.locate(settings)
     for file in output.names(settings, settings.MaxNcent):
         check_writable(file, str(file))

@@ -42,6 +42,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         IsMemoryMapped: whether to leave the matrix in its file, of which the system keeps in memory what fits.
         Repetitions: times that the matrix of the file is repeated in both directions.
         Exchange: transport of parts of vectors to other ranks: "ring" or "allgather".
+        CheckpointFile: common name of checkpoints, such as "pwc.bp"; "": no checkpoints.
+        CheckpointSteps: temperatures between two checkpoints.
+        Restart: whether to continue from the last checkpoint.
     """
 
     DistanceMatrixFile: str = "distance.bin"
@@ -69,3 +72,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     IsMemoryMapped: bool = False
     Repetitions: Count = 1
     Exchange: Literal["ring", "allgather"] = "ring"
+    CheckpointFile: str = ""
+    CheckpointSteps: Count = 50
+    Restart: bool = False

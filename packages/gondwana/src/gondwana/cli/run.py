@@ -15,7 +15,7 @@ from gondwana.cli import launch, programs, slurm
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana.runtime import later, tracing
-from gondwana.runtime.launcher import BEGAN
+from gondwana.runtime.launcher import BEGAN, restarted
 from gondwana.runtime.placement.binding import Bind
 from gondwana.runtime.watching.restarts import RESTARTED, RESTARTS
 
@@ -120,7 +120,8 @@ def start(
     program, variables = launch.as_rank(target, arguments, module=module)
     variables |= {"GONDWANA_TIMING": f"{time.time():.3f}"} if timing else {}
     if restarts is not None:
-        variables |= {RESTARTS: str(restarts), RESTARTED: "0", BEGAN: str(time.time_ns())}
+        began = 0 if restarted() else time.time_ns()  # in a job that Slurm has started again, before that
+        variables |= {RESTARTS: str(restarts), RESTARTED: "0", BEGAN: str(began)}
     if trace is not None and restarts is not None:
         raise UsageError("--trace with --restarts: a trace has one start of a job; give one of the two options")
     if trace is not None:

@@ -57,7 +57,8 @@ class Step(supervisor.Supervisor):
                 found[found.index("-N") + 1] = left
             else:
                 found[1:1] = ["-N", left]
-            found[1:1] = [f"--exclude={words[1]}", "--overcommit"]
+            # Slurm keeps the lost step until its node is back, on the others, too.
+            found[1:1] = [f"--exclude={words[1]}", "--overcommit", "--overlap"]
             os.environ.update(dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_NNODES"), left))
         return found
 

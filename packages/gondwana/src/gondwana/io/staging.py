@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from gondwana.io.adios import AttributeValue, BPWriter
 from gondwana.io.paths import DatasetError, in_units
+from gondwana.runtime import exits
 
 #: Blocks start at multiples of this, in bytes: a cache line.
 ALIGNMENT = 64
@@ -61,8 +63,16 @@ def map_bytes(descriptor: int, nbytes: int) -> npt.NDArray[np.uint8]:
 
 
 def open_bytes(path: str) -> npt.NDArray[np.uint8]:
-    """Map the memory of a ``StagingFile`` of another process on this node. Local."""
-    descriptor = os.open(path, os.O_RDWR)
+    """Map the memory of a ``StagingFile`` of another process on this node. Local.
+
+    Raises:
+        DatasetError: that process has ended.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        time.sleep(exits.PATIENCE + exits.GRACE)  # the loss of a rank ends the job: let that be reported, not this
+        raise DatasetError("a rank ended before its output was written") from None
     try:
         return map_bytes(descriptor, os.fstat(descriptor).st_size)
     finally:

@@ -82,7 +82,9 @@ LETHAL = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.
 """Signals by which ranks are lost."""
 
 STDIN, TIMED_OUT, _TRACE, _PARTS = "GONDWANA_STDIN", 124, "GONDWANA_TRACE", ".parts"
-"""As in `gondwana.runtime`: `beginning`, `watching.watchdog` and `tracing`, which this process does not import."""
+_RECORD, _EVENTS, _HEAD, _EVENT, _AT = "GONDWANA_RECORD", ".events", 128, 16, 56
+"""As in `gondwana.runtime`: `beginning`, `watching.watchdog`, `tracing` and `ordering`, which this process does not
+import; of the logs of events the bytes of the head and of an event, and the place of their number."""
 
 DRAIN = 2.0
 """Seconds to wait, after the launcher has ended, for errors of processes that it has left behind."""
@@ -273,6 +275,7 @@ def supervise(kind: type[Supervisor]) -> int:
     number = int(sys.argv[1])
     status = restarts.supervise(lambda command: kind(command, number), sys.argv[2:], _report)
     merge_trace(dict(os.environ))
+    shorten_logs(os.environ.get(_RECORD, ""))
     return status
 
 
@@ -288,6 +291,19 @@ def merge_trace(environment: dict[str, str]) -> None:
     command = [sys.executable, "-P", "-m", "gondwana.traces", file]
     with contextlib.suppress(OSError):
         os.waitpid(os.posix_spawn(sys.executable, command, environment, setsigmask=[]), 0)
+
+
+def shorten_logs(folder: str) -> None:
+    """Cut the logs of events of ranks that were killed, on this host, behind their last event. Local.
+
+    Args:
+        folder: folder of a recording; "": there is none.
+    """
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        if name.endswith(_EVENTS):
+            with contextlib.suppress(OSError), open(os.path.join(folder, name), "r+b") as file:
+                events = int.from_bytes(file.read(_HEAD)[_AT : _AT + 8], "little")
+                file.truncate(min(_HEAD + _EVENT * events, os.fstat(file.fileno()).st_size))
 
 
 def descendants(pid: int) -> list[int]:

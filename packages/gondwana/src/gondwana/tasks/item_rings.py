@@ -85,7 +85,8 @@ class View(NamedTuple):
 
     ring: int = 0
     bells: int = 8
-    out: int = 16
+    order: int = 16
+    out: int = 24
 
 
 RING, SLOT, STEP, VIEW = Ring(), Slot(), Step(), View()
@@ -187,6 +188,7 @@ class Operations:
         self.close = Native(_MODULE, "close", 2, brief=True).call
         rings = mailbox.own().rings
         self.bells = rings.bells.ctypes.data
+        self.order = 0  # address of the log of events, if there is one
         self.bit = 1 << rings.place[world.rank] % BITS
 
 
@@ -199,15 +201,16 @@ class OrderedOperations(Operations):
 
     def __init__(self, log: ordering.Log) -> None:
         super().__init__()
-        self._log = log
+        self._log, self.order = log, log.address
         if log.replaying:
             pull, push = self._of_view(ordering.TAKE, self.pull), self._of_view(ordering.PUT, self.push)
             self.pull, self.push = self._in_step(pull), self._in_step(push)
+            self.pull_spinning = self._of_view(ordering.TAKE, self.pull_spinning)
         else:
-            self.pull = functools.partial(Native(_MODULE, "pull_in_step", 2, brief=True).call, log.address)
-            self.push = functools.partial(Native(_MODULE, "push_in_step", 4, brief=True).call, log.address)
+            self.pull = Native(_MODULE, "pull_in_step", 1, brief=True).call
+            self.push = Native(_MODULE, "push_in_step", 3, brief=True).call
+            self.pull_spinning = Native(_MODULE, "pull_spinning_noted", 2).call
         self._close_ring, self.close = self.close, self._close
-        self.pull_spinning = self._of_view(ordering.TAKE, self.pull_spinning)
         self.push_soon = self._of_ring(ordering.PUT, self.push_soon)
         self.pull_soon = self._of_ring(ordering.TAKE, self.pull_soon)
         self.peek = self._of_ring(ordering.PEEK, self.peek)

@@ -134,8 +134,9 @@ def withdraw(ring: int, position: int) -> int:
     return 1 if compare_exchange(slot_of(ring, position), published, published + 1) == published else 0
 
 
-def push_in_step(order: int, view: int, data: int, word: int) -> int:
+def push_in_step(view: int, data: int, word: int) -> int:
     """Put an item as `push`, in a step of the log of events."""
+    order = load_word(view + VIEW.order)
     step(order)
     return _noted(order, ordering.PUT, view, _push_view(view, data, word))  # type: ignore[no-any-return]
 
@@ -201,8 +202,9 @@ def pull(view: int) -> int:
 _pull_view = inlined(pull)
 
 
-def pull_in_step(order: int, view: int) -> int:
+def pull_in_step(view: int) -> int:
     """Take an item as `pull`, in a step of the log of events."""
+    order = load_word(view + VIEW.order)
     step(order)
     return _noted(order, ordering.TAKE, view, _pull_view(view))  # type: ignore[no-any-return]
 
@@ -215,6 +217,14 @@ def pull_spinning(view: int, polls: int) -> int:
             return position  # type: ignore[no-any-return]
         pause()
     return NOT_NOW
+
+
+_pull_spinning = inlined(pull_spinning)
+
+
+def pull_spinning_noted(view: int, polls: int) -> int:
+    """Take an item as `pull_spinning`, and note it in the log of events."""
+    return _noted(load_word(view + VIEW.order), ordering.TAKE, view, _pull_spinning(view, polls))  # type: ignore[no-any-return]
 
 
 def pull_soon(ring: int, out: int, bells: int, polls: int, bit: int) -> int:

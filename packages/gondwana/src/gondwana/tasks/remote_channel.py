@@ -126,7 +126,7 @@ class RemoteChannel(Generic[T]):
         self._push, self._pull, self._pull_spinning = code.push, code.pull, code.pull_spinning
         self._spins = 0 if cores.crowded() else _PATIENCE
         self._few = min(self._spins, _FEW)
-        self._view = np.array([ring.address, code.bells, *[0] * -(-ring.room // 8)], np.int64)
+        self._view = np.array([ring.address, code.bells, code.order, *[0] * -(-ring.room // 8)], np.int64)
         self._view_at: int = self._view.ctypes.data
         self._buffer = self._view[item_rings.VIEW.out // 8 :]
         self._word, self._payload = self._buffer.data, self._buffer.data.cast("B")[item_rings.SLOT.length :]

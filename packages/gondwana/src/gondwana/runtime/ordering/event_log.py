@@ -41,6 +41,7 @@ CALLBACK, TIMEOUT, SUSPEND, YIELD, WAKE, TIMER, ENVELOPE, PUT, TAKE, PEEK, CLOSE
 """Kinds of events; those below are messages, by the numbers of their queues in `sync.rings`. Their value is the sender,
 as the place of the rank in the inbox; of a wake-up the place among the waiting tasks; of a timer its number; of an
 envelope the rank and the tag; of a channel its name and the position in its ring."""
+_MADV_POPULATE_WRITE = 23
 OWN = (TIMEOUT, ENVELOPE)
 """Kinds that only the call itself makes happen in whose step they are."""
 
@@ -89,7 +90,10 @@ class Log:
             try:
                 nbytes = WORD * (HEAD + EVENT * EVENTS)
                 reserve(descriptor, nbytes)
-                return mmap.mmap(descriptor, nbytes)
+                memory = mmap.mmap(descriptor, nbytes)
+                with contextlib.suppress(OSError):  # an old kernel: pages are found at their first event then
+                    memory.madvise(_MADV_POPULATE_WRITE)
+                return memory
             finally:
                 os.close(descriptor)
         except OSError as error:

@@ -82,6 +82,11 @@ class Tree:
         if self.above is not None:
             self._send(self.above, [*message])
 
+    def tell(self, *message: str) -> None:
+        """Send a message to the ranks directly below. Local."""
+        for channel in list(self.below):
+            self._send(channel, [*message])
+
     def receive(self, channel: Channel) -> list[Message]:
         """Return the messages that have arrived on a channel; it is closed if no more can arrive. Local."""
         try:

@@ -63,8 +63,8 @@ TIMED_OUT = 124
 OVERDUE = 2 * ANSWER_TIME + 2.0
 """Seconds after the time limit in which rank 0 must have ended the job; then the others do."""
 
-REPORT_TIME = 0.5
-"""Seconds that a rank which is about to raise an error gives rank 0 to report where the others are."""
+REPORT_TIME = 2 * ANSWER_TIME
+"""Seconds that a rank which is about to raise an error gives rank 0 at most to report where the others are."""
 
 LOOK = 1.0
 """Seconds between two looks at whether all ranks stand still."""
@@ -128,14 +128,15 @@ def show_at(place: str, comm: exits.Communicator) -> None:
 
 
 def call_roll(reason: str) -> None:
-    """Have rank 0 report where the ranks are, before this one raises an error. Local; blocks for a moment.
+    """Have rank 0 report where the ranks are, before this one raises an error. Local; blocks until it has.
 
     Args:
         reason: cause of the report.
     """
     for dog in _running:
+        dog.reported.clear()
         dog.ask(functools.partial(dog.report_once, reason))
-        time.sleep(REPORT_TIME)
+        dog.reported.wait(REPORT_TIME)
 
 
 def arm(limit: float | None, *, first: bool) -> None:
@@ -207,6 +208,7 @@ class _Watchdog:
         self._next_look = math.inf if rank else time.monotonic() + LOOK
         self._first: dict[int, Standing] = {}
         self._asked: list[Callable[[], None]] = []
+        self.reported = threading.Event()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC)
         self._quiet_until = 0.0
         self._viewed_until, self._next_glance = 0.0, math.inf
@@ -342,6 +344,8 @@ class _Watchdog:
                 self._channels.answer(question, self._channels.collect([*_own_stand(), live.facts()], seconds, "live"))
             case ["report", str(reason)]:
                 self.report_once(reason)
+            case ["reported"]:
+                self._on_reported()
 
     def _on_closed(self, channel: Channel) -> None:
         """Report that the host of a rank is gone, if the launcher does not end this rank, and end the job."""
@@ -362,9 +366,16 @@ class _Watchdog:
         """Report on rank 0, unless the same signal has just caused a report; elsewhere, ask the rank above."""
         if self._rank:
             self._channels.request("report", reason)
-        elif time.monotonic() > self._quiet_until:
+            return
+        if time.monotonic() > self._quiet_until:
             self._report(reason)
             self._quiet_until = time.monotonic() + 1.0
+        self._on_reported()
+
+    def _on_reported(self) -> None:
+        """Let this rank and those below go on that have asked for the report."""
+        self.reported.set()
+        self._channels.tell("reported")
 
     def _report(self, reason: str) -> None:
         """Ask every rank for its stack and print the roll call."""
