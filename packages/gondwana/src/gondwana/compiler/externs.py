@@ -42,6 +42,9 @@ _PROVIDERS = {
     "refuse": "gondwana.compiler.debugging.checks",
     "locate": "gondwana.compiler.debugging.checks",
     "report": "gondwana.compiler.reports.orders",
+    "post": "gondwana.compiler.reports.orders",
+    "take": "gondwana.compiler.reports.orders",
+    "atomic": "gondwana.sync.atomic_paths",
     "touch": "gondwana.compiler.reports.touching",
     "touched": "gondwana.compiler.reports.touching",
 }
