@@ -571,6 +571,69 @@ def right_call_and_quiescence():
     del here
 
 
+@gw.jit
+def note(source, counts):
+    counts[0] += 1
+
+
+@gw.jit
+def answer(source, counts, answering):
+    counts[0] += 1
+    answering.reply(source)
+
+
+def await_message(counts: np.ndarray) -> None:
+    """Wait until a message has come."""
+    while not counts[0]:
+        gw.progress()
+
+
+def wrong_active_message_too_early():
+    m, counts = memory(), np.zeros(1, np.int64)
+    noting = gw.ActiveMessage(note, context=(counts,))
+    if is_root:
+        noting.send(1)
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        await_message(counts)
+        look(m)
+
+
+def right_active_message():
+    m, counts = memory(), np.zeros(1, np.int64)
+    noting = gw.ActiveMessage(note, context=(counts,))
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        noting.send(1)
+    elif world.rank == 1:
+        await_message(counts)
+        look(m)
+
+
+def wrong_answer_of_an_active_message_not_awaited():
+    m, counts, answers = memory(), np.zeros(1, np.int64), np.zeros(1, np.int64)
+    asking = gw.ActiveMessage(answer, context=(counts, gw.ActiveMessage(note, context=(answers,))))
+    if is_root:
+        asking.send(1)
+        gw.put(1.0, there(m, 1)).wait()
+        await_message(answers)
+    elif world.rank == 1:
+        look(m)
+        await_message(counts)
+
+
+def right_answer_of_an_active_message():
+    m, counts, answers = memory(), np.zeros(1, np.int64), np.zeros(1, np.int64)
+    asking = gw.ActiveMessage(answer, context=(counts, gw.ActiveMessage(note, context=(answers,))))
+    if is_root:
+        asking.send(1)
+        await_message(answers)
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        look(m)
+        await_message(counts)
+
+
 def wrong_item_of_a_channel_too_early():
     m, items = memory(), gw.RemoteChannel.of_team(world, capacity=4, home=1)
     if is_root:
@@ -927,6 +990,32 @@ def wrong_compiled_item_of_a_channel_too_early():
 def right_compiled_item_of_a_channel():
     m, items = memory(), gw.RemoteChannel.of_team(world, capacity=4, dtype=float, home=1)
     put_and_pass(items, there(m, 1), m.pointer(dtype=float), world.rank, False)
+
+
+@gw.jit
+def put_and_note(noting, counts, target, own, me, early):
+    if me == 0:
+        if early:
+            noting.send(1)
+        gw.put(1.0, target)
+        if not early:
+            noting.send(1)
+    elif me == 1:
+        while counts[0] == 0:
+            gw.progress()
+        gw.get(own)
+
+
+def wrong_compiled_active_message_too_early():
+    m, counts = memory(), np.zeros(1, np.int64)
+    noting = gw.ActiveMessage(note, context=(counts,))
+    put_and_note(noting, counts, there(m, 1), m.pointer(dtype=float), world.rank, True)
+
+
+def right_compiled_active_message():
+    m, counts = memory(), np.zeros(1, np.int64)
+    noting = gw.ActiveMessage(note, context=(counts,))
+    put_and_note(noting, counts, there(m, 1), m.pointer(dtype=float), world.rank, False)
 
 
 @gw.jit
