@@ -399,6 +399,60 @@ def right_message_received():
         look(m)
 
 
+def wrong_message_of_anyone_not_received_yet():
+    m, told = memory(), np.zeros(1)
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        world.Send(np.ones(1), 1)
+    elif world.rank == 1:
+        request = world.Irecv(told)
+        look(m)
+        request.wait()
+
+
+def right_message_of_anyone():
+    m, told = memory(), np.zeros(1)
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        world.Send(np.ones(1), 1)
+    elif world.rank == 1:
+        world.Irecv(told).wait()
+        look(m)
+
+
+def wrong_prepared_message_before_the_put():
+    m, told = memory(), np.zeros(1)
+    if is_root:
+        request = world.Send_init(np.ones(1), 1)
+        request.start()
+        gw.put(1.0, there(m, 1)).wait()
+        request.free()
+    elif world.rank == 1:
+        request = world.Recv_init(told, root)
+        request.start()
+        request.wait()
+        look(m)
+        request.free()
+
+
+def right_prepared_message_behind_the_put():
+    m, told = memory(), np.zeros(1)
+    if is_root:
+        request = world.Send_init(np.ones(1), 1)
+        for step in range(2):
+            gw.put(1.0, there(m, 1) + step).wait()
+            request.start()
+            request.wait()
+        request.free()
+    elif world.rank == 1:
+        request = world.Recv_init(told)
+        for step in range(2):
+            request.start()
+            request.wait()
+            gw.get(m.pointer(dtype=float) + step).result()
+        request.free()
+
+
 def wrong_exchange_of_messages_too_early():
     m, theirs = memory(), np.zeros(1)
     world.Sendrecv(np.ones(1), right, 0, theirs, left, 0)
