@@ -17,7 +17,7 @@ import numpy as np
 
 from gondwana.races.ranks import Plan, Rank
 from gondwana.races.report import Block, Part, Race, Site, Target
-from gondwana.races.shadow import MOST_SITES, Conflict, ReadSets, Shadow, epoch_of
+from gondwana.races.shadow import MOST_SITES, Conflict, Histories, Shadow, epoch_of
 from gondwana.races.streams import Arrivals, Board, Order, Streams, joined
 from gondwana.races.words import Word
 from gondwana.runtime.races.records import ALL, FROM, READS, SITE, STREAM, UPDATES, WRITES, Kind
@@ -54,7 +54,7 @@ class Analysis:
         self._arrivals: defaultdict[Hashable, Arrivals] = defaultdict(Arrivals)
         self._plans: dict[int, Plan] = {}
         self._words: defaultdict[tuple[int, int], defaultdict[int, Word]] = defaultdict(lambda: defaultdict(Word))
-        self._sets = ReadSets()
+        self._histories = Histories()
         self._shadows: dict[tuple[int, int], Shadow] = {}
         self._sizes: dict[int, dict[int, int]] = {}
         self._users: dict[int, set[int]] = {}
@@ -107,10 +107,8 @@ class Analysis:
             waiting = [act for act in left if not act()]
             moved = moved or len(waiting) < len(left)
             self._put_off += waiting
-        if self._sets.are_many:
-            self._sets.keep(
-                lambda: {n for one in self._shadows.values() for n in np.unique(one.reads).tolist() if n < 0}
-            )
+        if self._histories.are_many:
+            self._histories.keep({n for one in self._shadows.values() for n in np.unique(one.numbers).tolist()})
         return self._taken_so_far > begun
 
     def settle(self) -> None:
@@ -196,7 +194,7 @@ class Analysis:
             return
         shadow = self._shadows.get((key, owner))
         if shadow is None:
-            shadow = self._shadows[key, owner] = Shadow(nbytes, self._sets)
+            shadow = self._shadows[key, owner] = Shadow(nbytes, self._histories)
         axes = list(zip(numbers[::2], numbers[1::2], strict=True))
         streams = self._streams
         epoch = epoch_of(stream, streams.now(stream), site, atomic=atomic)

@@ -191,7 +191,7 @@ def _begun(team: Any, source: int | None, tag: int | None, what: str) -> Callabl
     assert one is not None
     request, number, site = next(_requests), team_number(team), one.site(what)
     is_known = source is not None and tag is not None
-    if is_known and 0 <= source < team.size:
+    if source is not None and tag is not None and 0 <= source < team.size:
         one.add(Kind.EXPECT, number, source, tag, request)
 
     def end(of: Any) -> None:
