@@ -345,7 +345,7 @@ class Messages:
     def Irecv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> Request:
         """Start ``Recv``. Non-blocking; the request's result is ``buf``."""
         message = as_message(in_order(buf), "buf", writable=True)
-        handle = mpi.noted(self.comm.Irecv(mpi.message(self.comm, message), *self._from(source, tag)))
+        handle = mpi.noted(self.comm.Irecv(mpi.message(self.comm, message), *self._from(source, tag)), source, tag)
         return Request(delivering(handle, message), buf, (message,), (waits.RECEIVE, self.world_ranks, source, tag))
 
     @prepares
@@ -360,7 +360,7 @@ class Messages:
     def Recv_init(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> PersistentRequest:
         """Prepare receiving into ``buf`` many times. Local: ``start`` of the request receives."""
         message = as_message(buf, "buf", writable=True)
-        handle = mpi.noted(self.comm.Recv_init(mpi.message(self.comm, message), *self._from(source, tag)))
+        handle = mpi.noted(self.comm.Recv_init(mpi.message(self.comm, message), *self._from(source, tag)), source, tag)
         return PersistentRequest(handle, buf, (message,), (waits.RECEIVE, self.world_ranks, source, tag))
 
     def _partner(self, rank: int, what: str) -> int:

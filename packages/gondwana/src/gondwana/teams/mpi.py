@@ -303,9 +303,10 @@ class Noted:
         return True
 
 
-def noted(handle: Any) -> Any:
-    """Return the handle of a receive, for the race detector one that knows afterwards whose message it is. Local."""
-    return handle if reporter is None or isinstance(handle, SerialRequest) else Noted(handle)
+def noted(handle: Any, source: int | None, tag: int | None) -> Any:
+    """Return the handle of a receive; for the race detector, one of any message knows afterwards whose it is. Local."""
+    is_known = source is not None and tag is not None
+    return handle if reporter is None or is_known or isinstance(handle, SerialRequest) else Noted(handle)
 
 
 def any_source(comm: Communicator, source: int | None) -> int | None:
