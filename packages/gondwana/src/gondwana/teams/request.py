@@ -121,7 +121,7 @@ class PersistentRequest(Request):
     longer needed.
     """
 
-    __slots__ = ("begun", "route")
+    __slots__ = ("_begun", "route")
 
     def __init__(
         self,

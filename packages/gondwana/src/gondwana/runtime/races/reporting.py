@@ -115,7 +115,7 @@ def begins(method: F) -> F:
 
     @functools.wraps(method)
     def reported(request: Any) -> Any:
-        begun = getattr(request, "begun", None)
+        begun = getattr(request, "_begun", None)
         if begun is not None:
             begun()
         return method(request)
@@ -213,7 +213,7 @@ def _prepared(method: Callable[..., Any], team: Any, bound: inspect.BoundArgumen
         else:
             _ends[id(result)] = functools.partial(_begun(team, given["source"], given["tag"], "Recv_init"), result)
 
-    result.begun = begun
+    result._begun = begun
     return result
 
 
