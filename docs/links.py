@@ -83,7 +83,9 @@ def begin_with_table(app: Sphinx, docname: str, source: list[str]) -> None:
     """Put a table of the names of a page of the interface, with the first lines of their docstrings, at its top."""
     names = list(names_of(source[0])) if docname.startswith("api/") else []
     if len(names) > 1:
-        rows = (f"   * - :py:obj:`{name.removeprefix('gondwana.')} <{name}>`\n     - {first_line(name)}\n" for name in names)
+        rows = (
+            f"   * - :py:obj:`{name.removeprefix('gondwana.')} <{name}>`\n     - {first_line(name)}\n" for name in names
+        )
         heading, line, rest = source[0].split("\n", 2)
         table = ".. list-table::\n   :class: names\n   :widths: 30 70\n\n" + "".join(rows)
         source[0] = f"{heading}\n{line}\n\n{table}\n{rest}"

@@ -14,7 +14,11 @@ from support import jobs
 
 PROGRAMS = Path(__file__).parent / "programs" / "race_programs.py"
 NAMES = re.findall(r"^def ((?:wrong|right)_\w+)", PROGRAMS.read_text(encoding="utf-8"), re.MULTILINE)
-NEAR = ("wrong_neighbour_read_without_order", "wrong_compiled_store_to_a_neighbour")
+NEAR = (
+    "wrong_neighbour_read_without_order",
+    "wrong_compiled_store_to_a_neighbour",
+    "wrong_compiled_item_of_a_channel_too_early",
+)
 """Wrong programs that need one node."""
 TOO_EARLY = """
 import gondwana as gw

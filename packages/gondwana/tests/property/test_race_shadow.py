@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import given, strategies as st
 
-from gondwana.races.shadow import Access, ReadSets, Shadow, epoch_of
+from gondwana.races.shadow import Access, Histories, Shadow, epoch_of
 from gondwana.races.streams import Order, Streams
 
 STREAMS, NBYTES = 3, 96
@@ -48,7 +48,7 @@ def touched(step: Step) -> set[int]:
 
 @given(steps)
 def test_conflicts_are_those_of_a_list_of_all_accesses(program: list[Step]) -> None:
-    shadow, streams = Shadow(NBYTES, ReadSets()), Streams()
+    shadow, streams = Shadow(NBYTES, Histories()), Streams()
     for stream in range(STREAMS):
         streams.new(stream)
     accesses: list[tuple[Step, int]] = []

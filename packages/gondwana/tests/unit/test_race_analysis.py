@@ -103,3 +103,47 @@ def test_a_rank_that_has_ended_is_not_waited_for(analysis: Analysis, ranks: list
     writer.ended = True
     analysis.settle()
     assert analysis.stuck == []
+
+
+def test_a_value_that_comes_again_is_that_of_the_later_operation(analysis: Analysis, ranks: list[Rank]) -> None:
+    writer, reader = ranks
+    tell(writer, Kind.INTEND, KEY, 1, FLAG)
+    atomic(writer, STORE, 0, 1)
+    atomic(reader, LOAD, 1, 1)
+    tell(reader, Kind.INTEND, KEY, 1, FLAG)
+    atomic(reader, STORE, 1, 0)
+    analysis.advance()
+    assert analysis.stuck == []
+    atomic(writer, LOAD, 0, 0)
+    access(writer, Kind.WRITE)
+    tell(writer, Kind.INTEND, KEY, 1, FLAG)
+    atomic(reader, LOAD, 1, 1)  # not the value of before, which the reader has replaced
+    access(reader, Kind.READ)
+    analysis.advance()
+    analysis.settle()
+    assert analysis.stuck == [1]
+    atomic(writer, STORE, 0, 1)
+    analysis.advance()
+    assert analysis.stuck == []
+    assert analysis.races == {}
+
+
+def test_an_exchange_that_fails_sets_nothing(analysis: Analysis, ranks: list[Rank]) -> None:
+    holder, other = ranks
+    tell(holder, Kind.INTEND, KEY, 1, FLAG)
+    atomic(holder, ADD, 0, 1)
+    for _ in range(2):
+        tell(other, Kind.INTEND, KEY, 1, FLAG)
+        atomic(other, READS | UPDATES, 1, 1)
+    access(holder, Kind.WRITE)
+    tell(holder, Kind.INTEND, KEY, 1, FLAG)
+    tell(other, Kind.INTEND, KEY, 1, FLAG)
+    atomic(other, ADD, 0, 1)
+    access(other, Kind.WRITE)
+    analysis.advance()
+    analysis.settle()
+    assert analysis.stuck == [1]
+    atomic(holder, STORE, 1, 0)
+    analysis.advance()
+    assert analysis.stuck == []
+    assert analysis.races == {}

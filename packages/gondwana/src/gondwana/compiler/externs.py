@@ -42,6 +42,10 @@ _PROVIDERS = {
     "refuse": "gondwana.compiler.debugging.checks",
     "locate": "gondwana.compiler.debugging.checks",
     "report": "gondwana.compiler.reports.orders",
+    "post": "gondwana.compiler.reports.orders",
+    "take": "gondwana.compiler.reports.orders",
+    "message": "gondwana.calls.active_messages.handlers",
+    "atomic": "gondwana.sync.atomic_paths",
     "touch": "gondwana.compiler.reports.touching",
     "touched": "gondwana.compiler.reports.touching",
 }

@@ -17,8 +17,9 @@ import numpy as np
 
 from gondwana.races.ranks import Plan, Rank
 from gondwana.races.report import Block, Part, Race, Site, Target
-from gondwana.races.shadow import MOST_SITES, Conflict, ReadSets, Shadow, epoch_of
+from gondwana.races.shadow import MOST_SITES, Conflict, Histories, Shadow, epoch_of
 from gondwana.races.streams import Arrivals, Board, Order, Streams, joined
+from gondwana.races.words import Word
 from gondwana.runtime.races.records import ALL, FROM, READS, SITE, STREAM, UPDATES, WRITES, Kind
 
 Words = Sequence[int]
@@ -52,9 +53,8 @@ class Analysis:
         self._board = Board()
         self._arrivals: defaultdict[Hashable, Arrivals] = defaultdict(Arrivals)
         self._plans: dict[int, Plan] = {}
-        self._words: defaultdict[Hashable, dict[int, Any]] = defaultdict(dict)
-        self._setters: defaultdict[Hashable, set[int]] = defaultdict(set)
-        self._sets = ReadSets()
+        self._words: defaultdict[tuple[int, int], defaultdict[int, Word]] = defaultdict(lambda: defaultdict(Word))
+        self._histories = Histories()
         self._shadows: dict[tuple[int, int], Shadow] = {}
         self._sizes: dict[int, dict[int, int]] = {}
         self._users: dict[int, set[int]] = {}
@@ -107,10 +107,8 @@ class Analysis:
             waiting = [act for act in left if not act()]
             moved = moved or len(waiting) < len(left)
             self._put_off += waiting
-        if self._sets.are_many:
-            self._sets.keep(
-                lambda: {n for one in self._shadows.values() for n in np.unique(one.reads).tolist() if n < 0}
-            )
+        if self._histories.are_many:
+            self._histories.keep({n for one in self._shadows.values() for n in np.unique(one.numbers).tolist()})
         return self._taken_so_far > begun
 
     def settle(self) -> None:
@@ -196,7 +194,7 @@ class Analysis:
             return
         shadow = self._shadows.get((key, owner))
         if shadow is None:
-            shadow = self._shadows[key, owner] = Shadow(nbytes, self._sets)
+            shadow = self._shadows[key, owner] = Shadow(nbytes, self._histories)
         axes = list(zip(numbers[::2], numbers[1::2], strict=True))
         streams = self._streams
         epoch = epoch_of(stream, streams.now(stream), site, atomic=atomic)
@@ -216,7 +214,7 @@ class Analysis:
             (self._sites[before.site], self._sites[site]),
             ranks,
             (conflict.wrote, write),
-            (self._part(before.stream, before.clock, before.site, ranks[1]), self._part(stream, 0, site, ranks[0])),
+            (self._part(before.stream, before.clock, before.site, stream), self._part(stream, 0, site, before.stream)),
             owner,
             self._targets.get(key),
             conflict.offset,
@@ -230,16 +228,19 @@ class Analysis:
             stream: stream that has made it.
             clock: clock of the stream then, 0 for now.
             site: where it was started.
-            other: rank that has made the other access.
+            other: stream that has made the other access.
         """
-        found = self._streams.about.get(stream)
+        streams = self._streams
+        found = streams.about.get(stream)
         if found is None:
             return None
-        plan, waited = self._plans.get(stream), stream in self._streams.joined
+        plan = self._plans.get(stream)
         if plan is None:
-            reused = 0 < clock < self._streams.begun[stream]  # by a later operation, after the wait for this one
-            return Part("", self._sites[site], None, waited or reused)
-        theirs = next((p for r in self._ranks if r.rank == other for p in r.plans.values() if p.key == plan.key), None)
+            reused = clock < streams.begun[stream]  # by a later operation, after the wait for this one
+            is_behind = streams.clock(other)[found[0]] >= streams.forked[stream]  # its start: so a wait is missing
+            return Part("", self._sites[site], None, reused or not is_behind)
+        rank, waited = streams.owners[other], stream in streams.joined
+        theirs = next((p for r in self._ranks if r.rank == rank for p in r.plans.values() if p.key == plan.key), None)
         begun = None if theirs is None or theirs.finished == theirs.round else self._sites[theirs.site]
         return Part(plan.content["what"], self._sites[found[1]], begun, waited)
 
@@ -247,41 +248,48 @@ class Analysis:
         return None if found is None else (found.what, self._sites[found.site])
 
     def _intend(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
-        self._setters[self._word(rank, words)].add(rank.rank)
+        self._word(rank, words).announced[rank.rank] += 1
         return True
 
-    def _word(self, rank: Rank, words: Words) -> Hashable:
-        return rank.aliases.get(words[0], words[0]), words[1], words[2]
+    def _word(self, rank: Rank, words: Words) -> Word:
+        key, owner, offset, *_ = words
+        return self._words[rank.aliases.get(key, key), owner][offset]
 
     def _atomic(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
         *place, after, before, what = words
-        word = self._word(rank, words)
-        values = self._words[word]
-        if what & (READS | UPDATES) and before not in values:
-            is_known = not values and not before  # the zero that memory starts with
-            if not is_known and (self._patience is Patience.FULL or self._is_coming(word, before, rank)):
+        word, streams = self._word(rank, words), self._streams
+        clock = streams.clock(stream)
+        version = word.found(before, clock, last=bool(what & WRITES))
+        if version is None:
+            if self._patience is Patience.FULL or self._is_coming(word, before, rank):
                 return False
-            values[before] = None
-        seen = values[before] if what & (READS | UPDATES) else None
-        if what & READS and seen is not None:
-            self._streams.see(stream, seen, Order("an atomic operation", site))
+            version = word.assumed(before, clock)
+        if what & READS and version.seen is not None:
+            streams.see(stream, version.seen, Order("an atomic operation", site))
         self._access(rank, stream, site, place, write=bool(what & WRITES), atomic=True)
+        if what & (WRITES | UPDATES):
+            word.announced[rank.rank] -= 1
         if what & WRITES:
-            self._setters[word].discard(rank.rank)
-            posted = self._streams.posted(stream)
-            values[after] = posted if seen is None else joined(posted, seen)
+            posted = streams.posted(stream)
+            before_it = version.seen if what & UPDATES else None
+            word.set(after, stream, posted if before_it is None else joined(posted, before_it))
         return True
 
-    def _is_coming(self, word: Hashable, value: int, finder: Rank) -> bool:
+    def _is_coming(self, word: Word, value: int, finder: Rank) -> bool:
         """Whether another rank may have set a word to a value by an operation that it has announced."""
         for rank in self._ranks:
-            if rank is not finder and rank.rank in self._setters[word]:
-                results = [r[5] for r in rank.records if _is(r, Kind.ATOMIC) and self._word(rank, r[1:]) == word]
-                if not results and not (rank.ended or (rank.records and self._patience is Patience.NONE)):
+            if rank is not finder:
+                announced = word.announced[rank.rank] + len(self._queued(rank, Kind.INTEND, word))
+                done = [r for r in self._queued(rank, Kind.ATOMIC, word) if r[7] & (WRITES | UPDATES)]
+                is_gone = rank.ended or (rank.records and self._patience is Patience.NONE)
+                if announced > len(done) and not is_gone:
                     return True
-                if value in results and self._patience is Patience.SOME:
+                if self._patience is Patience.SOME and any(r[5] == value and r[7] & WRITES for r in done):
                     return True
         return False
+
+    def _queued(self, rank: Rank, kind: int, word: Word) -> list[Words]:
+        return [r for r in rank.records if _is(r, kind) and self._word(rank, r[1:]) is word]
 
     def _reset(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
         key, owner, offset, nbytes = words
@@ -297,6 +305,7 @@ class Analysis:
         if not left:
             for owner in self._sizes.pop(key, {}):
                 self._shadows.pop((key, owner), None)
+                self._words.pop((key, owner), None)
         return True
 
     def _call(self, rank: Rank, stream: int, site: int, words: Words) -> bool:

@@ -2,15 +2,15 @@
 
 The algorithm is FastTrack (C. Flanagan and S. Freund, FastTrack: efficient and precise dynamic race detection, PLDI
 2009). An epoch is a stream, its clock at the time and a site. A word has the epoch of its last write and, as long as
-they are ordered, the epoch of its last read; if reads are concurrent, the number of a set of epochs, which words with
-the same history share. Accesses are boxes, so words are many and their histories few: machine code replaces epochs that
-the accessing stream has seen, and asks Python once for each other pair of epochs in a box.
+they are ordered, the epoch of its last read; if reads are concurrent, the number of a set of epochs. Accesses are
+boxes, so words are many and their histories few: a word is the number of its history, four bytes, and machine code
+replaces numbers by those of what the access makes of them, which Python says once for each history in a box.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,14 +24,15 @@ STREAM_SHIFT = CLOCK_SHIFT + CLOCK_BITS
 """Places in an epoch: whether the access was atomic, the site, the clock, the stream."""
 MOST_STREAMS, MOST_SITES = 1 << STREAM_BITS, 1 << SITE_BITS
 
-BLOCK = (0, 1, 2, 3, 4, 7, 10, 11, 12, 13, 14, 15, 16, 17, 18)
-"""Places of the arguments of the machine code: the addresses of the epochs of writes and reads, the first word, words
-of an element, counts of three axes, their strides, the address of the clock, the new epoch, whether it writes, the
-number of entries in the table and its address; then the word, and its epochs, that were not known, and the row."""
-_COUNTS, _STRIDES, _KNOWN, _TABLE, _AT, _OLD_W, _OLD_R, _ROW = 4, 7, 13, 14, 15, 16, 17, 18
+BLOCK = (0, 1, 2, 3, 6, 9, 10, 11, 12)
+"""Places of the arguments of the machine code: the address of the numbers of the words' histories, the first word,
+words of an element, counts of three axes, their strides, the number of entries in the table and its address; then the
+word whose history was not known, and that."""
+_COUNTS, _STRIDES, _KNOWN, _TABLE, _AT, _OLD = 3, 6, 9, 10, 11, 12
 _ENTRIES = 256
 _GRANULE = 8
-_MANY_SETS = 100_000
+_MANY = 100_000
+"""Histories beyond those in use at which unused ones are forgotten."""
 
 _sweep = Native("gondwana.races.shadow_native", "sweep", 1)
 
@@ -84,37 +85,36 @@ class Conflict(NamedTuple):
 
 
 class Shadow:
-    """The epochs of one rank's part of a segment. Local.
+    """The histories of the words of one rank's part of a segment. Local.
 
     Args:
         nbytes: bytes of the part.
-        sets: sets of concurrent reads, of all shadows.
+        histories: those of all shadows.
+
+    Attributes:
+        numbers: number of the history of each word.
     """
 
-    def __init__(self, nbytes: int, sets: ReadSets) -> None:
-        self._nbytes, self._sets = nbytes, sets
+    def __init__(self, nbytes: int, histories: Histories) -> None:
+        self._nbytes, self._histories = nbytes, histories
         self._granule = _GRANULE
-        self._table, self._block = np.zeros((_ENTRIES, 4), np.int64), np.zeros(19, np.int64)
-        self._allocate(_GRANULE)
+        self._table, self._block = np.zeros((_ENTRIES, 2), np.int64), np.zeros(16, np.int64)
+        self.numbers = self._allocated(_GRANULE)
 
-    def _allocate(self, granule: int) -> None:
-        words = -(-self._nbytes // granule)
-        # Pages of zeros that are never touched take no memory.
-        self.writes, self.reads = np.zeros(words, np.int64), np.zeros(words, np.int64)
+    def _allocated(self, granule: int) -> npt.NDArray[np.int32]:
+        return np.zeros(-(-self._nbytes // granule), np.int32)  # pages that are never touched take no memory
 
     def _refine(self, granule: int) -> None:
         """Divide the words, so that elements which lie in one of them are told apart."""
-        times, before = self._granule // granule, (self.writes, self.reads)
-        self._granule = granule
-        self._allocate(granule)
-        for new, old in zip((self.writes, self.reads), before, strict=True):
-            if old.any():
-                new[:] = np.repeat(old, times)[: len(new)]
+        times, before = self._granule // granule, self.numbers
+        self._granule, self.numbers = granule, self._allocated(granule)
+        if before.any():
+            self.numbers[:] = np.repeat(before, times)[: len(self.numbers)]
 
     def reset(self, offset: int, nbytes: int) -> None:
         """Forget all accesses to a range of bytes. Local."""
         part = slice(offset // self._granule, -(-(offset + nbytes) // self._granule))
-        self.writes[part] = self.reads[part] = 0
+        self.numbers[part] = 0
 
     def access(
         self, offset: int, item: int, axes: Sequence[tuple[int, int]], clock: Clock, epoch: int, *, write: bool
@@ -153,20 +153,51 @@ class Shadow:
         write: bool,
         found: list[Conflict],
     ) -> None:
-        granule = self._granule
+        granule, histories = self._granule, self._histories
         table, block = self._table, self._block
-        block[_ROW] = 0
-        block[:4] = self.writes.ctypes.data, self.reads.ctypes.data, offset // granule, item // granule
+        block[:_COUNTS] = self.numbers.ctypes.data, offset // granule, item // granule
         block[_COUNTS:_STRIDES] = [1] * (3 - len(axes)) + [count for count, _ in axes]
-        block[_STRIDES:10] = [0] * (3 - len(axes)) + [stride // granule for _, stride in axes]
-        block[10:_AT] = clock.ctypes.data, epoch, write, 0, table.ctypes.data
+        block[_STRIDES:_KNOWN] = [0] * (3 - len(axes)) + [stride // granule for _, stride in axes]
+        block[_KNOWN:] = 0
+        block[_TABLE] = table.ctypes.data
         while _sweep.call(block.ctypes.data):
-            known = int(block[_KNOWN]) % _ENTRIES
-            pair = int(block[_OLD_W]), int(block[_OLD_R])
-            new, conflicts = self._sets.after(*pair, epoch, clock, write=write)
-            table[known] = *pair, *new
+            known, old = int(block[_KNOWN]) % _ENTRIES, int(block[_OLD])
+            new, conflicts = histories.after(old, epoch, clock, write=write)
+            table[known] = old, new
             block[_KNOWN] = known + 1
             found += [Conflict(before, wrote, int(block[_AT]) * granule) for before, wrote in conflicts]
+
+
+class Histories:
+    """The histories of words, by number: the epoch of the last write, and that of reads since. 0 is none. Local."""
+
+    def __init__(self) -> None:
+        self._sets = ReadSets()
+        self._pairs: dict[int, tuple[int, int]] = {0: (0, 0)}
+        self._numbers: dict[tuple[int, int], int] = {(0, 0): 0}
+        self._next, self._most = 1, _MANY
+
+    def after(self, number: int, epoch: int, clock: Clock, *, write: bool) -> tuple[int, list[tuple[Access, bool]]]:
+        """Return the history of a word after an access, and what that conflicts with: see `ReadSets.after`. Local."""
+        pair, conflicts = self._sets.after(*self._pairs[number], epoch, clock, write=write)
+        found = self._numbers.get(pair)
+        if found is None:
+            found = self._numbers[pair] = self._next
+            self._pairs[found] = pair
+            self._next += 1
+        return found, conflicts
+
+    @property
+    def are_many(self) -> bool:
+        """Whether it is time to forget those that no word has."""
+        return len(self._pairs) > self._most
+
+    def keep(self, used: set[int]) -> None:
+        """Forget the histories but those whose numbers are in use. Local."""
+        self._pairs = {number: pair for number, pair in self._pairs.items() if number in used or number == 0}
+        self._numbers = {pair: number for number, pair in self._pairs.items()}
+        self._most = len(self._pairs) + _MANY
+        self._sets.keep({reads for _, reads in self._pairs.values()})
 
 
 class ReadSets:
@@ -209,15 +240,9 @@ class ReadSets:
             self._sets[found] = epochs
         return found
 
-    @property
-    def are_many(self) -> bool:
-        """Whether it is time to forget those that no word has."""
-        return len(self._sets) > _MANY_SETS
-
-    def keep(self, used: Callable[[], set[int]]) -> None:
+    def keep(self, used: set[int]) -> None:
         """Forget the sets but those whose numbers are in use. Local."""
-        numbers = used()
-        self._sets = {number: epochs for number, epochs in self._sets.items() if number in numbers}
+        self._sets = {number: epochs for number, epochs in self._sets.items() if number in used}
         self._numbers = {epochs: number for number, epochs in self._sets.items()}
 
 

@@ -31,6 +31,7 @@ class Streams:
         owners: rank of each stream.
         about: for a stream of an operation, the stream that has begun it and the site of that.
         begun: clock of a stream of an operation when the last one began.
+        forked: clock of who began it then.
         joined: whether the operation of a stream has been waited for by who began it.
         orders: for each stream, what has last ordered it behind the streams of another rank.
     """
@@ -40,6 +41,7 @@ class Streams:
         self.owners: list[int] = []
         self.about: dict[int, tuple[int, int]] = {}
         self.begun: dict[int, int] = {}
+        self.forked: dict[int, int] = {}
         self.joined: set[int] = set()
         self.orders: list[dict[int, Order]] = []
 
@@ -80,7 +82,7 @@ class Streams:
         self._clocks[new, new] = own + 1
         self.orders[new] = dict(self.orders[stream])
         self.joined.discard(new)
-        self.begun[new] = own + 1
+        self.begun[new], self.forked[new] = own + 1, self.now(stream)
         self.tick(stream)
 
     def tick(self, stream: int) -> None:

@@ -6,6 +6,7 @@ device memory are performed by its owner, see `device_atomics`.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import struct
 from collections.abc import Callable, Iterable
@@ -14,7 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.compiler import externs
 from gondwana.compiler.native import Native
+from gondwana.compiler.reports import orders
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Future, Polled, ready
 from gondwana.memory.pointer import GlobalPtr
@@ -275,23 +278,54 @@ def reported(way: Path, name: str, target: GlobalPtr, operand: Number, expected:
         expected: the value expected there, for "compare_exchange".
         fetch: whether the old value is the result.
     """
-    one, dtype = reporter, target.dtype
+    one = reporter
     assert one is not None
-    what = READS if name == "load" else WRITES if name == "store" else UPDATES | WRITES | (READS if fetch else 0)
     place = target.segment.key, target.team.world_ranks[target.rank], target.offset
-    if what & WRITES:
+    if name != "load":
         one.add(Kind.INTEND, *place)
     one.flush()
     found = way.perform("exchange" if name == "store" else name, target, operand, expected, True).result()
-    old, given = np.array([found], dtype), np.array([operand], dtype)
+    numbers = np.array([found, operand, expected], target.dtype)
+    report_done(place, name, numbers, fetch=fetch)
+    return ready(found) if fetch else DONE
+
+
+def report_done(place: tuple[int, int, int], name: str, numbers: npt.NDArray[Any], *, fetch: bool) -> None:
+    """Report an operation on a word of host memory that has been announced, and sends it. Local.
+
+    Args:
+        place: key of the segment, or address of its table; rank in the world; offset.
+        name: name of the operation, without `fetch_`.
+        numbers: what it has found, what it was given, and what it expected.
+        fetch: whether what it has found is its result.
+    """
+    one = reporter
+    assert one is not None
+    old, given, expected = numbers[:1], numbers[1:2], numbers[2:]
+    what = READS if name == "load" else WRITES if name == "store" else UPDATES | WRITES | (READS if fetch else 0)
     if name in _RESULTS:
         with np.errstate(all="ignore"):
-            new = _RESULTS[name](old, given).astype(dtype)
+            new = _RESULTS[name](old, given).astype(old.dtype)
+    elif name == "load" or (name == "compare_exchange" and old != expected):
+        new, what = old, what & ~WRITES
     else:
-        new = old if name == "load" or (name == "compare_exchange" and found != expected) else given
-    one.add(Kind.ATOMIC, *place, dtype.itemsize, _bits(new), _bits(old), what, site=one.site(f"atomic {name}"))
+        new = given
+    one.add(Kind.ATOMIC, *place, old.itemsize, _bits(new), _bits(old), what, site=one.site(f"atomic {name}"))
     one.flush()
-    return ready(found) if fetch else DONE
+
+
+def _report_compiled(
+    table: int, rank: int, offset: int, number: int, fetch: int, found: int, operand: int, expected: int
+) -> None:
+    """Report an operation of compiled code, which calls this; `number` is that of the dtype and of the operation."""
+    kind, operation = divmod(number, len(OPERATIONS))
+    dtype = np.dtype(DTYPES[kind])
+    numbers = np.array([found, operand, expected], np.int64).astype(f"i{dtype.itemsize}").view(dtype)
+    report_done((table, orders.world_rank(table, rank), offset), OPERATIONS[operation], numbers, fetch=bool(fetch))
+
+
+REPORT = externs.provide("atomic", ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 8)(_report_compiled))
+"""The name by which machine code calls `_report_compiled`."""
 
 
 def _bits(value: np.ndarray[Any, Any]) -> int:

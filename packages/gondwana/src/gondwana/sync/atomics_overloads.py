@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.core import types
+from llvmlite import ir
+from numba.core import cgutils, types
 from numba.core.errors import TypingError
-from numba.extending import overload_method
+from numba.extending import intrinsic, overload_method
 
-from gondwana.compiler import memory_order as atomics
+from gondwana.compiler import externs, memory_order as atomics
 from gondwana.compiler.inlining import INLINED, inlined
-from gondwana.compiler.memory_order import load_word
+from gondwana.compiler.memory_order import bits_of, load_word
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.handle_types import family_type, handle_word, is_handle
+from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.unpack import scalar_type
 from gondwana.memory.pointer_overloads import check_bytes, element_size
 from gondwana.memory.segment import TABLE_HEAD
+from gondwana.runtime.races import reporter
+from gondwana.sync.atomic_paths import DTYPES, OPERATIONS, REPORT
 from gondwana.sync.atomics import NAMES
 from gondwana.sync.mpi_atomics import compare_and_swap, reader, updater, writer
 
@@ -47,30 +52,77 @@ def _word_type(name: str, domain: Any, target: Any, *values: Any) -> Any:
     return kind
 
 
+@intrinsic
+def _report(
+    typingctx: Any, table: Any, rank: Any, offset: Any, number: Any, fetch: Any, old: Any, value: Any, expected: Any
+) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        externs.register(REPORT)
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [INT] * 8), REPORT)
+        builder.call(function, args)
+        return context.get_dummy_value()
+
+    return types.none(*[types.int64] * 8), codegen
+
+
+def _reported(name: str, domain: Any, kind: Any, fetch: bool) -> Any:
+    """Return a function of target, value and expected value that performs an operation and reports it."""
+    perform = _fetching("exchange" if name == "store" else name, domain, kind)
+    number = DTYPES.index(domain.parameters[0]) * len(OPERATIONS) + OPERATIONS.index(name)
+    announced = name != "load"
+
+    @inlined
+    def run(domain: Any, target: Any, value: Any, expected: Any) -> Any:
+        table, rank, offset = handle_word(target, _TABLE), handle_word(target, _RANK), handle_word(target, _OFFSET)
+        if announced:
+            reports.report(reports.INTEND, table, rank, offset, 0)
+        old = kind(perform(domain, target, value, expected))
+        _report(table, rank, offset, number, fetch, bits_of(old), bits_of(kind(value)), bits_of(kind(expected)))
+        return old
+
+    return run
+
+
+def _fetching(name: str, domain: Any, kind: Any) -> Any:
+    """Return a function of target, value and expected value that performs an operation and returns the old value."""
+    if domain.parameters[2] == "mpi":
+        swaps = _swaps(domain)
+        if name == "load":
+            load = inlined(reader(kind, swaps))
+            return inlined(lambda domain, target, value, expected: load(domain, target))
+        if name == "compare_exchange":
+            swap = inlined(compare_and_swap(kind))
+            return inlined(lambda domain, target, value, expected: swap(domain, target, expected, value))
+        update = inlined(updater(name, kind, swaps, True))
+        return inlined(lambda domain, target, value, expected: update(domain, target, value))
+    if name == "load":
+        return inlined(lambda domain, target, value, expected: atomics.atomic_load(_address(target), kind(0)))
+    if name == "compare_exchange":
+        return inlined(
+            lambda domain, target, value, expected: atomics.compare_exchange(
+                _address(target), kind(expected), kind(value)
+            )
+        )
+    operation = getattr(atomics, "exchange" if name == "exchange" else f"fetch_{name}")
+    return inlined(lambda domain, target, value, expected: operation(_address(target), kind(value)))
+
+
+def _performing(name: str, domain: Any, kind: Any, fetch: bool) -> Any:
+    """Return a function of domain, target, value and expected value that returns the old value."""
+    return _fetching(name, domain, kind) if reporter is None else _reported(name, domain, kind, fetch)
+
+
 @overload_method(_FAMILY, "load", strict=False, jit_options=INLINED)
 def _load(domain: Any, target: Any) -> Any:
-    kind = _word_type("load", domain, target)
-    if domain.parameters[2] == "mpi":
-        return reader(kind, _swaps(domain))
-    return lambda domain, target: atomics.atomic_load(_address(target), kind(0))
-
-
-@overload_method(_FAMILY, "store", strict=False, jit_options=INLINED)
-def _store(domain: Any, target: Any, value: Any) -> Any:
-    kind = _word_type("store", domain, target, value)
-    if domain.parameters[2] == "mpi":
-        return writer(kind, _swaps(domain))
-    return lambda domain, target, value: atomics.atomic_store(_address(target), kind(value))
+    perform = _performing("load", domain, _word_type("load", domain, target), True)
+    return lambda domain, target: perform(domain, target, 0, 0)
 
 
 @overload_method(_FAMILY, "compare_exchange", strict=False, jit_options=INLINED)
 def _compare_exchange(domain: Any, target: Any, expected: Any, value: Any) -> Any:
     kind = _word_type("compare_exchange", domain, target, expected, value)
-    if domain.parameters[2] == "mpi":
-        return compare_and_swap(kind)
-    return lambda domain, target, expected, value: atomics.compare_exchange(
-        _address(target), kind(expected), kind(value)
-    )
+    perform = _performing("compare_exchange", domain, kind, True)
+    return lambda domain, target, expected, value: perform(domain, target, value, expected)
 
 
 def _swaps(domain: Any) -> bool:
@@ -80,22 +132,27 @@ def _swaps(domain: Any) -> bool:
 def _register(name: str) -> None:
     plain = name.removeprefix("fetch_")
     fetches = plain != name or name == "exchange"
-    operation = getattr(atomics, "exchange" if name == "exchange" else f"fetch_{plain}")
 
     @overload_method(_FAMILY, name, strict=False, jit_options=INLINED)
     def method(domain: Any, target: Any, value: Any) -> Any:
         kind = _word_type(name, domain, target, value)
-        if domain.parameters[2] == "mpi":
-            return updater(plain, kind, _swaps(domain), fetches)
-        if fetches:
-            return lambda domain, target, value: operation(_address(target), kind(value))
+        if fetches or reporter is not None:
+            perform = _performing(plain, domain, kind, fetches)
+            if fetches:
+                return lambda domain, target, value: perform(domain, target, value, 0)
+        elif domain.parameters[2] == "mpi":
+            return writer(kind, _swaps(domain)) if name == "store" else updater(plain, kind, _swaps(domain), False)
+        elif name == "store":
+            return lambda domain, target, value: atomics.atomic_store(_address(target), kind(value))
+        else:
+            perform = _fetching(plain, domain, kind)
 
         def run(domain: Any, target: Any, value: Any) -> None:
-            operation(_address(target), kind(value))
+            perform(domain, target, value, 0)
 
         return run
 
 
 for _name in NAMES:
-    if _name not in ("load", "store", "compare_exchange"):
+    if _name not in ("load", "compare_exchange"):
         _register(_name)

@@ -29,6 +29,7 @@ import numpy as np
 
 from gondwana.calls import mailbox, wire
 from gondwana.compiler.native import BYTES_AT, Native
+from gondwana.compiler.reports import orders
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.runtime import ordering, progress
 from gondwana.runtime.races import reporter
@@ -112,6 +113,7 @@ _CODES = {
 
 _PAGE = mmap.PAGESIZE
 _WHERE = struct.Struct("=5q")
+_NAME = struct.Struct("=q")
 _PUNCH_HOLE_KEEP_SIZE = 3
 _MOST_OPEN = 256
 """The most files of other processes that a process keeps open."""
@@ -342,23 +344,13 @@ class ReportedObjects(Objects):
 
     def pack(self, item: Any) -> tuple[int, bytes]:
         """Return the tag and the bytes of an item; errors as for `Objects`."""
-        assert reporter is not None
-        name = reporter.new_name()
-        packed = super().pack((name, item))
-        reporter.post(name)
-        return packed
+        return super().pack((orders.post(), item))
 
     def unpack(self, tag: int, data: Any) -> Any:
         """Return the item; wait for an object of this rank that it refers to."""
-        assert reporter is not None
         name, item = super().unpack(tag, data)
-        reporter.take(name, takers=0, site=reporter.site())  # others may have looked at it
+        orders.take(name)
         return item
-
-
-def objects() -> Objects:
-    """Return how items of any type are packed. Local."""
-    return Objects() if reporter is None else ReportedObjects()
 
 
 class Values:
@@ -398,7 +390,32 @@ class Values:
         """Return the item: a Python number if the dtype corresponds to one, else a scalar or an array of NumPy's."""
         if self._struct is not None:
             return self._struct.unpack_from(data)[0]
-        return np.frombuffer(bytes(data[: self.largest]), self.dtype, 1)[0]
+        return np.frombuffer(bytes(data[: self.dtype.itemsize]), self.dtype, 1)[0]
+
+
+class ReportedValues(Values):
+    """The same where there is a race detector: behind the bytes of an item, its name in one word."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        super().__init__(dtype)
+        self.largest += _NAME.size
+
+    def pack(self, item: Any) -> tuple[int, bytes]:
+        """Return the tag and the bytes of an item; errors as for `Values`."""
+        tag, data = super().pack(item)
+        return tag, data + _NAME.pack(orders.post())
+
+    def unpack(self, tag: int, data: Any) -> Any:
+        """Return the item, as `Values`."""
+        orders.take(_NAME.unpack_from(data, self.dtype.itemsize)[0])
+        return super().unpack(tag, data)
+
+
+def items_of(dtype: np.dtype[Any] | None) -> Objects | Values:
+    """Return how items of a dtype, or any objects, are packed. Local."""
+    if reporter is None:
+        return Objects() if dtype is None else Values(dtype)
+    return ReportedObjects() if dtype is None else ReportedValues(dtype)
 
 
 class _File:

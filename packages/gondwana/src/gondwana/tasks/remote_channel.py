@@ -83,7 +83,7 @@ class RemoteChannel(Generic[T]):
     def __init__(self, capacity: int = 0, dtype: npt.DTypeLike | None = None) -> None:
         if capacity < 0:
             raise UsageError(f"a channel of {capacity} items: give 0 or more")
-        items = item_rings.objects() if dtype is None else item_rings.Values(np.dtype(dtype))
+        items = item_rings.items_of(None if dtype is None else np.dtype(dtype))
         self._set_up((world.rank, next(_numbers)), capacity, items)
         self._use(item_rings.ItemRing(capacity, items.largest, name=world.rank << 10 ^ self._key[1]))
 
@@ -417,7 +417,7 @@ def arrive(key: Key, capacity: int, dtype: np.dtype[Any] | None, file: SharedFil
         return found
     from gondwana.tasks.distant_channel import DistantChannel
 
-    items = item_rings.objects() if dtype is None else item_rings.Values(dtype)
+    items = item_rings.items_of(dtype)
     near = mailbox.own().rings.is_near(key[0]) and key[0] != world.rank
     if near:
         try:

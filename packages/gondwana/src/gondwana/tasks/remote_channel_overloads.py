@@ -11,10 +11,12 @@ from numba.extending import intrinsic, overload_method
 
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_acquire, pause, sched_yield, store_release
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.handle_types import advise, family_type, handle_word
 from gondwana.compiler.types.records import DTYPES
 from gondwana.compiler.types.unpack import scalar_type
 from gondwana.compiler.waits_overloads import note, over
+from gondwana.runtime.races import reporter
 from gondwana.runtime.watching.waits import CHANNEL, KINDS
 from gondwana.tasks import item_rings_native as native
 from gondwana.tasks.item_rings import CLOSED, NOT_NOW, SIMPLE, SIZE_BITS, SLOT, STEP
@@ -24,6 +26,9 @@ _SPINS = 200
 """Polls before a waiting call yields the processor between polls."""
 _FAMILY = family_type("remote_channel")
 _CHANNEL = KINDS.index(CHANNEL)
+_WORD = 8
+_REPORTED = reporter is not None
+"""Whether the name of an item stands behind it: see `item_rings.ReportedValues`."""
 
 _only = "channel.put(x) and channel.take(); other operations are for Python"
 advise("remote_channel", peek=_only, put_nowait=_only, take_nowait=_only)
@@ -90,7 +95,8 @@ def _put(channel: Any, item: Any) -> Any:
     if not isinstance(item, types.Number | types.Boolean | types.Literal):
         raise TypingError(f"put of {channel} takes a number, not {item}")
     unbuffered = not channel.parameters[1]
-    word = default_nbytes(kind) | SIMPLE << SIZE_BITS
+    nbytes = default_nbytes(kind)
+    word = nbytes + (_WORD if _REPORTED else 0) | SIMPLE << SIZE_BITS
 
     def run(channel: Any, item: Any) -> None:
         ring = handle_word(channel, _RING)
@@ -107,6 +113,8 @@ def _put(channel: Any, item: Any) -> Any:
         slot = native.slot_of(ring, position)
         store_release(slot + SLOT.length, word)
         _store(slot + SLOT.bytes, kind(item))
+        if _REPORTED:
+            _store(slot + SLOT.bytes + nbytes, reports.post())
         native.publish(ring, position, handle_word(channel, _BELLS))
         if unbuffered:
             _await_taker(ring, position)
@@ -117,6 +125,7 @@ def _put(channel: Any, item: Any) -> Any:
 @overload_method(_FAMILY, "take", strict=False, jit_options=INLINED)
 def _take(channel: Any) -> Any:
     kind = _number(channel)
+    nbytes = default_nbytes(kind)
 
     def run(channel: Any) -> Any:
         ring, bells = handle_word(channel, _RING), handle_word(channel, _BELLS)
@@ -130,8 +139,12 @@ def _take(channel: Any) -> Any:
         over(polls)
         if position == CLOSED:
             raise RuntimeError("take from a channel that is closed, and all of whose items have been taken")
-        item = _load(native.slot_of(ring, position) + SLOT.bytes, kind(0))
+        where = native.slot_of(ring, position) + SLOT.bytes
+        item = _load(where, kind(0))
+        name = _load(where + nbytes, 0) if _REPORTED else 0
         native.release(ring, position, bells)
+        if _REPORTED:
+            reports.take(name)
         return item
 
     return run

@@ -235,14 +235,14 @@ class _Delivery:
     """A request of MPI, and then a copy to the buffer."""
 
     def __init__(self, handle: Any, staging: Staging) -> None:
-        self._handle = handle
+        self.received = handle
         self._staging = staging
         self._stored: Callable[[], bool] | None = None
 
     def Test(self) -> bool:  # noqa: N802 - as of MPI's requests
         """Return whether both are complete."""
         if self._stored is None:
-            if not self._handle.Test():
+            if not self.received.Test():
                 return False
             self._stored = self._staging.store()
         progress.advance()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 from numpy import ndarray
 
 from gondwana.runtime import ordering, progress
-from gondwana.runtime.races.reporting import exchanges, receives, sends
+from gondwana.runtime.races.reporting import exchanges, prepares, receives, sends
 from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.runtime.watching import waits
 from gondwana.teams import mpi
@@ -345,9 +345,10 @@ class Messages:
     def Irecv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> Request:
         """Start ``Recv``. Non-blocking; the request's result is ``buf``."""
         message = as_message(in_order(buf), "buf", writable=True)
-        handle = self.comm.Irecv(mpi.message(self.comm, message), *self._from(source, tag))
+        handle = mpi.noted(self.comm.Irecv(mpi.message(self.comm, message), *self._from(source, tag)), source, tag)
         return Request(delivering(handle, message), buf, (message,), (waits.RECEIVE, self.world_ranks, source, tag))
 
+    @prepares
     def Send_init(self, buf: Buffer, dest: int, tag: int = 0) -> PersistentRequest:
         """Prepare sending ``buf`` to rank ``dest`` many times. Local: ``start`` of the request sends."""
         message = as_message(buf, "buf")
@@ -355,10 +356,11 @@ class Messages:
         sent = waits.SEND, self.world_ranks, dest, tag
         return PersistentRequest(handle, None, (message,), sent, (None, self.world_ranks[dest], message.nbytes))
 
+    @prepares
     def Recv_init(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> PersistentRequest:
         """Prepare receiving into ``buf`` many times. Local: ``start`` of the request receives."""
         message = as_message(buf, "buf", writable=True)
-        handle = self.comm.Recv_init(mpi.message(self.comm, message), *self._from(source, tag))
+        handle = mpi.noted(self.comm.Recv_init(mpi.message(self.comm, message), *self._from(source, tag)), source, tag)
         return PersistentRequest(handle, buf, (message,), (waits.RECEIVE, self.world_ranks, source, tag))
 
     def _partner(self, rank: int, what: str) -> int:

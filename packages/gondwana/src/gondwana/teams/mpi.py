@@ -17,8 +17,9 @@ import numpy as np
 
 from gondwana.errors import LaunchError
 from gondwana.runtime import launcher
+from gondwana.runtime.races import reporter
 from gondwana.teams.ops import IN_PLACE, UFUNCS, Op, Operation, is_defined_by_user, operation_on
-from gondwana.teams.serial import SerialComm
+from gondwana.teams.serial import SerialComm, SerialRequest
 
 Communicator: TypeAlias = Any
 """An mpi4py intracommunicator or a SerialComm: the same methods."""
@@ -278,6 +279,34 @@ def probe(comm: Communicator, source: int | None, tag: int | None) -> tuple[int,
         return found
     status = module().Status()
     return (status.source, status.tag, message_size(status)) if comm.Iprobe(source, tag, status) else None
+
+
+class Noted:
+    """A receive of MPI that notes whose message it has got, for the race detector. Local.
+
+    Attributes:
+        source: rank that has sent it.
+        tag: its tag.
+    """
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self.Start, self.Free = getattr(handle, "Start", None), handle.Free
+        self.source, self.tag = -1, -1
+
+    def Test(self) -> bool:  # noqa: N802 - as of MPI's requests
+        """Return whether it is complete."""
+        status = module().Status()
+        if not self._handle.Test(status):
+            return False
+        self.source, self.tag = status.source, status.tag
+        return True
+
+
+def noted(handle: Any, source: int | None, tag: int | None) -> Any:
+    """Return the handle of a receive; for the race detector, one of any message knows afterwards whose it is. Local."""
+    is_known = source is not None and tag is not None
+    return handle if reporter is None or is_known or isinstance(handle, SerialRequest) else Noted(handle)
 
 
 def any_source(comm: Communicator, source: int | None) -> int | None:

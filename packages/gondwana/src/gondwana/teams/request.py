@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gondwana.runtime import ordering, progress
-from gondwana.runtime.races.reporting import finishes
+from gondwana.runtime.races.reporting import begins, finishes
 from gondwana.runtime.tracing import Route, counted
 from gondwana.runtime.watching import waits
 from gondwana.teams.serial import SerialRequest
@@ -121,7 +121,7 @@ class PersistentRequest(Request):
     longer needed.
     """
 
-    __slots__ = ("route",)
+    __slots__ = ("_begun", "route")
 
     def __init__(
         self,
@@ -135,6 +135,7 @@ class PersistentRequest(Request):
         self.route = route
         self._done = True
 
+    @begins
     @counted("message", lambda _, self: self.route, "start a request")
     def start(self) -> None:
         """Start the operation. Local."""
@@ -148,6 +149,7 @@ class PersistentRequest(Request):
         self.wait()
         self.handle.Free()
 
+    @finishes
     def _finish(self) -> None:
         self._done = True
 

@@ -36,7 +36,7 @@ class Reported:
     def __init__(self, source: StridedBox, target: StridedBox, notify: Notify | None) -> None:
         assert reporter is not None
         one = self._one = reporter
-        site = self._site = one.site()
+        site = one.site()
         self._target_stream = one.operation(site)
         self._source_stream: int | None = None
         if source.reach == target.reach == MEMORY:  # then the source may be changed when the call returns
@@ -45,6 +45,7 @@ class Reported:
             self._source_stream = one.operation(site)
             _access(one, Kind.READ, source, site, self._source_stream)
         _access(one, Kind.WRITE, target, site, self._target_stream)
+        self._under_way = {self._target_stream, self._source_stream} - {None}
         self.notify = notify
         if notify is None:
             return
@@ -59,18 +60,25 @@ class Reported:
             one.add(Kind.ADD, counter.signal.segment.key, owner, counter.channel, 1, stream=self._target_stream)
             one.flush()
 
-    def futures(self, operation: Future[None], source: Future[None]) -> tuple[Future[None], Future[None]]:
-        """Return the futures of operation and source completion; whoever waits for them reports it. Local."""
+    def futures(
+        self, operation: Future[None], source: Future[None], remote: Future[None] | None
+    ) -> tuple[Future[None], Future[None], Future[None] | None]:
+        """Return the futures of the completions; whoever waits for one of them reports it. Local."""
         reading = self._source_stream
         return (
-            Following(operation, lambda: self._joined(self._target_stream)),
-            DONE if reading is None else Following(source, lambda: self._joined(reading)),
+            Following(operation, self._joined),
+            DONE if reading is None else Following(source, lambda: self._join(reading)),
+            None if remote is None else Following(remote, self._joined),
         )
 
-    def _joined(self, stream: int) -> None:
-        if stream == self._target_stream and self._source_stream is not None:
-            self._one.add(Kind.JOIN, self._source_stream, site=self._site)
-        self._one.joined(stream, self._one.site())
+    def _joined(self) -> None:
+        for stream in (self._source_stream, self._target_stream):
+            self._join(stream)
+
+    def _join(self, stream: int | None) -> None:
+        if stream is not None and stream in self._under_way:  # its number may be that of a later copy already
+            self._under_way.remove(stream)
+            self._one.joined(stream, self._one.site())
 
 
 def _access(one: Reporter, kind: int, box: StridedBox, site: int, stream: int | None) -> None:

@@ -157,9 +157,8 @@ def _start_reported(source: StridedBox, target: StridedBox, notify: Notify | Non
     copied = Reported(source, target, notify)
     notify = copied.notify
     started = engine.start(source, target, notify, order)
-    operation, reusable = copied.futures(started.operation, started.source)
     remote = None if notify is None or started.notifies else notify_after(started.operation, notify, target)
-    return Transfer(operation, reusable, remote)
+    return Transfer(*copied.futures(started.operation, started.source, remote))
 
 
 @counted("copy", routes.of_indexed)

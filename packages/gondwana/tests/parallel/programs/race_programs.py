@@ -399,6 +399,60 @@ def right_message_received():
         look(m)
 
 
+def wrong_message_of_anyone_not_received_yet():
+    m, told = memory(), np.zeros(1)
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        world.Send(np.ones(1), 1)
+    elif world.rank == 1:
+        request = world.Irecv(told)
+        look(m)
+        request.wait()
+
+
+def right_message_of_anyone():
+    m, told = memory(), np.zeros(1)
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        world.Send(np.ones(1), 1)
+    elif world.rank == 1:
+        world.Irecv(told).wait()
+        look(m)
+
+
+def wrong_prepared_message_before_the_put():
+    m, told = memory(), np.zeros(1)
+    if is_root:
+        request = world.Send_init(np.ones(1), 1)
+        request.start()
+        gw.put(1.0, there(m, 1)).wait()
+        request.free()
+    elif world.rank == 1:
+        request = world.Recv_init(told, root)
+        request.start()
+        request.wait()
+        look(m)
+        request.free()
+
+
+def right_prepared_message_behind_the_put():
+    m, told = memory(), np.zeros(1)
+    if is_root:
+        request = world.Send_init(np.ones(1), 1)
+        for step in range(2):
+            gw.put(1.0, there(m, 1) + step).wait()
+            request.start()
+            request.wait()
+        request.free()
+    elif world.rank == 1:
+        request = world.Recv_init(told)
+        for step in range(2):
+            request.start()
+            request.wait()
+            gw.get(m.pointer(dtype=float) + step).result()
+        request.free()
+
+
 def wrong_exchange_of_messages_too_early():
     m, theirs = memory(), np.zeros(1)
     world.Sendrecv(np.ones(1), right, 0, theirs, left, 0)
@@ -483,6 +537,48 @@ def right_flag_looked_at():
         look(m)
 
 
+def take_turns(m: gw.Segment, mine: int, words: gw.AtomicDomain) -> gw.GlobalPtr:
+    """Wait until a flag of rank 1 has the number of this rank, and return it."""
+    flag = m.pointer(1, "i8") + 4
+    while words.load(flag).result() != mine:
+        gw.progress()
+    return flag
+
+
+def wrong_flag_that_takes_turns():
+    m, words = memory(), gw.AtomicDomain("i8", ("store", "load"), world)
+    for _ in range(4 if world.rank < 2 else 0):
+        flag = take_turns(m, world.rank, words)
+        words.store(flag, 1 - world.rank).wait()
+        gw.put(1.0, there(m, 1)).wait()
+
+
+def right_flag_that_takes_turns():
+    m, words = memory(), gw.AtomicDomain("i8", ("store", "load"), world)
+    for _ in range(4 if world.rank < 2 else 0):
+        flag = take_turns(m, world.rank, words)
+        gw.put(gw.get(there(m, 1)).result() + 1, there(m, 1)).wait()
+        words.store(flag, 1 - world.rank).wait()
+
+
+def wrong_lock_of_a_word_too_late():
+    m, words = memory(), gw.AtomicDomain("i8", ("store", "compare_exchange"), world)
+    value = gw.get(there(m, root)).result()
+    while words.compare_exchange(m.pointer(root, "i8") + 4, 0, 1).result() != 0:
+        gw.progress()
+    gw.put(value + 1, there(m, root)).wait()
+    words.store(m.pointer(root, "i8") + 4, 0).wait()
+
+
+def right_lock_of_a_word():
+    m, words = memory(), gw.AtomicDomain("i8", ("store", "compare_exchange"), world)
+    for _ in range(3):
+        while words.compare_exchange(m.pointer(root, "i8") + 4, 0, 1).result() != 0:
+            gw.progress()
+        count(m)
+        words.store(m.pointer(root, "i8") + 4, 0).wait()
+
+
 # -- calls -----------------------------------------------------------------------------------------------------------
 
 
@@ -529,6 +625,69 @@ def right_call_and_quiescence():
     del here
 
 
+@gw.jit
+def note(source, counts):
+    counts[0] += 1
+
+
+@gw.jit
+def answer(source, counts, answering):
+    counts[0] += 1
+    answering.reply(source)
+
+
+def await_message(counts: np.ndarray) -> None:
+    """Wait until a message has come."""
+    while not counts[0]:
+        gw.progress()
+
+
+def wrong_active_message_too_early():
+    m, counts = memory(), np.zeros(1, np.int64)
+    noting = gw.ActiveMessage(note, context=(counts,))
+    if is_root:
+        noting.send(1)
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        await_message(counts)
+        look(m)
+
+
+def right_active_message():
+    m, counts = memory(), np.zeros(1, np.int64)
+    noting = gw.ActiveMessage(note, context=(counts,))
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        noting.send(1)
+    elif world.rank == 1:
+        await_message(counts)
+        look(m)
+
+
+def wrong_answer_of_an_active_message_not_awaited():
+    m, counts, answers = memory(), np.zeros(1, np.int64), np.zeros(1, np.int64)
+    asking = gw.ActiveMessage(answer, context=(counts, gw.ActiveMessage(note, context=(answers,))))
+    if is_root:
+        asking.send(1)
+        gw.put(1.0, there(m, 1)).wait()
+        await_message(answers)
+    elif world.rank == 1:
+        look(m)
+        await_message(counts)
+
+
+def right_answer_of_an_active_message():
+    m, counts, answers = memory(), np.zeros(1, np.int64), np.zeros(1, np.int64)
+    asking = gw.ActiveMessage(answer, context=(counts, gw.ActiveMessage(note, context=(answers,))))
+    if is_root:
+        asking.send(1)
+        await_message(answers)
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        look(m)
+        await_message(counts)
+
+
 def wrong_item_of_a_channel_too_early():
     m, items = memory(), gw.RemoteChannel.of_team(world, capacity=4, home=1)
     if is_root:
@@ -544,6 +703,26 @@ def right_item_of_a_channel():
     if is_root:
         gw.put(1.0, there(m, 1)).wait()
         items.put("now")
+    elif world.rank == 1:
+        items.take()
+        look(m)
+
+
+def wrong_item_of_a_dtype_too_early():
+    m, items = memory(), gw.RemoteChannel.of_team(world, capacity=4, dtype="i4", home=1)
+    if is_root:
+        items.put(7)
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        items.take()
+        look(m)
+
+
+def right_item_of_a_dtype():
+    m, items = memory(), gw.RemoteChannel.of_team(world, capacity=4, dtype="i4", home=1)
+    if is_root:
+        gw.put(1.0, there(m, 1)).wait()
+        items.put(7)
     elif world.rank == 1:
         items.take()
         look(m)
@@ -799,6 +978,101 @@ def right_compiled_message_behind_the_put():
 
 
 @gw.jit
+def in_turn(words, lock, number, early):
+    value = 0.0
+    if early:
+        value = gw.get(number)
+    while words.compare_exchange(lock, 0, 1) != 0:
+        gw.progress()
+    if not early:
+        value = gw.get(number)
+    gw.put(value + 1.0, number)
+    words.store(lock, 0)
+
+
+def wrong_compiled_lock_of_a_word_too_late():
+    m, words = memory(), gw.AtomicDomain("i8", ("store", "compare_exchange"), world)
+    in_turn(words, m.pointer(root, "i8") + 4, there(m, root), True)
+
+
+def right_compiled_lock_of_a_word():
+    m, words = memory(), gw.AtomicDomain("i8", ("store", "compare_exchange"), world)
+    for _ in range(3):
+        in_turn(words, m.pointer(root, "i8") + 4, there(m, root), False)
+
+
+@gw.jit
+def put_and_count(words, counter, target, own, n, early):
+    if early:
+        words.add(counter, 1)
+    gw.put(1.0, target)
+    if not early:
+        words.add(counter, 1)
+    while words.load(counter) < n:
+        gw.progress()
+    return gw.get(own)
+
+
+def wrong_compiled_count_before_the_put():
+    m, words = memory(), gw.AtomicDomain("i8", ("add", "load"), world)
+    put_and_count(words, m.pointer(root, "i8") + 4, there(m), m.pointer(dtype=float), world.size, True)
+
+
+def right_compiled_count_behind_the_put():
+    m, words = memory(), gw.AtomicDomain("i8", ("add", "load"), world)
+    put_and_count(words, m.pointer(root, "i8") + 4, there(m), m.pointer(dtype=float), world.size, False)
+
+
+@gw.jit
+def put_and_pass(items, target, own, me, early):
+    if me == 0:
+        if early:
+            items.put(1.0)
+        gw.put(1.0, target)
+        if not early:
+            items.put(1.0)
+    elif me == 1:
+        items.take()
+        gw.get(own)
+
+
+def wrong_compiled_item_of_a_channel_too_early():
+    m, items = memory(), gw.RemoteChannel.of_team(world, capacity=4, dtype=float, home=1)
+    put_and_pass(items, there(m, 1), m.pointer(dtype=float), world.rank, True)
+
+
+def right_compiled_item_of_a_channel():
+    m, items = memory(), gw.RemoteChannel.of_team(world, capacity=4, dtype=float, home=1)
+    put_and_pass(items, there(m, 1), m.pointer(dtype=float), world.rank, False)
+
+
+@gw.jit
+def put_and_note(noting, counts, target, own, me, early):
+    if me == 0:
+        if early:
+            noting.send(1)
+        gw.put(1.0, target)
+        if not early:
+            noting.send(1)
+    elif me == 1:
+        while counts[0] == 0:
+            gw.progress()
+        gw.get(own)
+
+
+def wrong_compiled_active_message_too_early():
+    m, counts = memory(), np.zeros(1, np.int64)
+    noting = gw.ActiveMessage(note, context=(counts,))
+    put_and_note(noting, counts, there(m, 1), m.pointer(dtype=float), world.rank, True)
+
+
+def right_compiled_active_message():
+    m, counts = memory(), np.zeros(1, np.int64)
+    noting = gw.ActiveMessage(note, context=(counts,))
+    put_and_note(noting, counts, there(m, 1), m.pointer(dtype=float), world.rank, False)
+
+
+@gw.jit
 def begin(plan):
     plan.start()
 
@@ -899,8 +1173,9 @@ def right_ghost_at_a_computed_point():
 NEAR = {
     *("wrong_neighbour_read_without_order", "right_neighbour_read_behind_a_barrier"),
     *("wrong_compiled_store_to_a_neighbour", "right_compiled_store_to_a_neighbour"),
+    *("wrong_compiled_item_of_a_channel_too_early", "right_compiled_item_of_a_channel"),
 }
-"""Programs that reach the memory of a neighbour by loads."""
+"""Programs that reach the memory of a neighbour by loads, or its channel in compiled code."""
 
 
 def programs() -> dict[str, Callable[[], None]]:

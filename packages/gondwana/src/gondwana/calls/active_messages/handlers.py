@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +12,20 @@ import numpy.typing as npt
 
 from gondwana.calls import mailbox
 from gondwana.calls.mailbox import Mailbox
+from gondwana.compiler import externs
 from gondwana.compiler.native import BYTES_AT, DATA_AT, Native
 from gondwana.errors import GondwanaError, UsageError
+from gondwana.runtime.races import reporter
 from gondwana.sync import rings
 
 MOST_HANDLERS = 4096
+_NAMES, _RANK_BITS = -(1 << 60), 20
+"""First of the names of messages for the race detector, and bits of a rank in them."""
 
 _MODULE = "gondwana.calls.active_messages.message_native"
 _post = Native(_MODULE, "post", 5, brief=True)
 _post_payload = Native(_MODULE, "post_payload", 8, brief=True)
-_serve = Native(_MODULE, "serve_messages", 2, brief=True)
+_serve = Native(_MODULE, "serve_messages" if reporter is None else "serve_reported", 2, brief=True)
 
 
 @dataclass
@@ -135,6 +140,31 @@ class Handlers:
 
 
 _own: Handlers | None = None
+_messages: Counter[tuple[int, int, int]] = Counter()
+"""Number of messages so far, by queue, source and target."""
+
+
+def report(queue: int, place: int, is_sent: int) -> None:
+    """Tell the race detector that a message is to be sent, or to be handled. Local. Called by machine code, too.
+
+    Args:
+        queue: MESSAGE or MESSAGE_REPLY.
+        place: of the other rank.
+        is_sent: whether this rank sends it.
+    """
+    assert reporter is not None
+    ends = reporter.rank, int(own()._rings.ranks[place])
+    source, target = ends if is_sent else ends[::-1]
+    _messages[queue, source, target] += 1
+    name = _NAMES - ((queue << _RANK_BITS | source) << _RANK_BITS | target), _messages[queue, source, target]
+    if is_sent:
+        reporter.post(name)
+    else:
+        reporter.take(name, site=reporter.site("active message"))
+
+
+REPORT = externs.provide("message", ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(report))
+"""The name by which machine code calls `report`."""
 
 
 def own() -> Handlers:

@@ -33,6 +33,7 @@ from gondwana.compiler.types.arguments import (
 )
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
+from gondwana.runtime.races import reporter
 from gondwana.sync import rings
 from gondwana.teams import MAX, Team, world
 from gondwana.teams.buffers import as_buffer, in_order
@@ -217,6 +218,8 @@ class ActiveMessage:
         array = None if self._payload is None else self._array(arguments)
         data = self._pack(arguments if array is None else arguments[:-1])
         active, number = self._handlers, self._number
+        if reporter is not None:
+            handlers.report(rings.MESSAGE, self._rings.place[target], True)
         if active.post(target, number, data, array):
             return
         if not progress.in_callback():

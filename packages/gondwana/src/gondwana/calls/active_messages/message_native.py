@@ -8,12 +8,15 @@ from __future__ import annotations
 import types as pytypes
 from typing import Any
 
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np import arrayobj, numpy_support
 
+from gondwana.calls.active_messages.handlers import REPORT
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.codegen import compile_entry, guarded, typed
+from gondwana.compiler.externs import register
 from gondwana.compiler.function import HEADER_WORDS
 from gondwana.compiler.inlining import called, inlined
 from gondwana.compiler.memory_order import (
@@ -28,6 +31,7 @@ from gondwana.compiler.types.arguments import Spec, spec_words, working_precisio
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.unpack import Typing, loader
 from gondwana.runtime.ordering import KIND_SHIFT
+from gondwana.runtime.races import reporter
 from gondwana.sync import rings
 from gondwana.sync.delivery_native import lock
 from gondwana.sync.rings_native import (
@@ -51,6 +55,31 @@ from gondwana.sync.rings_native import (
 )
 
 _STATUS = 0
+
+
+@intrinsic
+def _report(typingctx: Any, queue: Any, place: Any, is_sent: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        register(REPORT)
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [INT] * 3), REPORT)
+        builder.call(function, args)
+        return context.get_dummy_value()
+
+    return types.none(*[types.int64] * 3), codegen
+
+
+@inlined
+def _nothing(queue: int, place: int, is_sent: int) -> None:
+    pass
+
+
+@inlined
+def _call(queue: int, place: int, is_sent: int) -> None:
+    _report(queue, place, is_sent)
+
+
+report = _nothing if reporter is None else _call
+"""Tell the race detector about a message: see `handlers.report`."""
 
 
 # -- sending -------------------------------------------------------------------------------------------------------
@@ -135,6 +164,7 @@ def _handle_ring(state: int, queue: int, block: int, reply: int, place: int, lim
                 break
             put_at(state, rings.SOURCE, place + 1)
         arrives(state, queue, place)
+        report(queue, place, 0)
         _handle(state, handler, entry, at(at(entry, rings.RANKS), place), next_record(block))
         put_at(state, rings.SOURCE, 0)
         consume(block, rings.HEADER + padded(word & LENGTH_BITS))
@@ -176,6 +206,10 @@ def serve(state: int, limit: int) -> int:
 def serve_messages(state: int, limit: int) -> int:
     """Run the compiled handlers of messages that have arrived, up to a limit for each peer; return their number."""
     return serve(state, limit)  # type: ignore[no-any-return]
+
+
+serve_reported = serve_messages
+"""The same, as it is compiled where there is a race detector."""
 
 
 def compile_handler(

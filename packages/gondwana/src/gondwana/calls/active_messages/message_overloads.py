@@ -11,7 +11,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, overload_attribute, overload_method
 
 from gondwana.calls.active_messages.message import REPLY, SEND, word_bytes
-from gondwana.calls.active_messages.message_native import post_reserved, serve
+from gondwana.calls.active_messages.message_native import post_reserved, report, serve
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word, move_bytes, pause, sched_yield, store_release
 from gondwana.compiler.mpi.mpi_overloads import mpi_constant
@@ -162,6 +162,7 @@ def _send(message: Any, rank: Any, *values: Any) -> Any:
         state, place = handle_word(message, _STATE), _place(message, rank)
         payload = _last(message, values)
         out, nbytes = block_of(state, MESSAGE, place), numbers + payload[2]
+        report(MESSAGE, place, 1)
         lock(state + WORD * SENDING)
         record = reserve(out, nbytes)
         if record == 0:
@@ -186,6 +187,7 @@ def _reply(message: Any, source: Any, *values: Any) -> Any:
             raise RuntimeError("reply of an active message: once, and only to the source of the message at hand")
         put_at(state, SOURCE, 0)
         out = block_of(state, MESSAGE_REPLY, place)
+        report(MESSAGE_REPLY, place, 1)
         record = reserve(out, numbers + payload[2])  # there is room: the caller checked before it ran the handler
         _write(message, out, record, numbers, values, payload)
 

@@ -108,6 +108,26 @@ def finishes(method: F) -> F:
     return reported  # type: ignore[return-value]
 
 
+def begins(method: F) -> F:
+    """Have the start of a prepared request be reported: a decorator of `start`. Local."""
+    if reporter is None:
+        return method
+
+    @functools.wraps(method)
+    def reported(request: Any) -> Any:
+        begun = getattr(request, "_begun", None)
+        if begun is not None:
+            begun()
+        return method(request)
+
+    return reported  # type: ignore[return-value]
+
+
+def prepares(method: F) -> F:
+    """Have starts of a prepared request be reported: a decorator of `Send_init` and `Recv_init`. Local."""
+    return _message(method, _prepared)
+
+
 def sends(method: F) -> F:
     """Have a message be reported, before it is sent: a decorator of `(team, data, dest, tag)`. Local."""
     return _message(method, _sent)
@@ -151,38 +171,61 @@ def _after_sending(team: Any, dest: int, tag: int, then: Callable[[], Any]) -> A
 
 
 def _received(method: Callable[..., Any], team: Any, bound: inspect.BoundArguments) -> Any:
-    one, given = reporter, bound.arguments
-    assert one is not None
+    given = bound.arguments
     starts = method.__name__ == "Irecv"
     if not starts and (given["source"] is None or given["tag"] is None):
         found = team.Probe(given["source"], given["tag"])  # whose message it is
         given["source"], given["tag"] = found.source, found.tag
-    source, tag = given["source"], given["tag"]
-    if source is None or tag is None or not 0 <= source < team.size:
-        return method(*bound.args, **bound.kwargs)
-    request, site = next(_requests) if starts else 0, one.site(method.__name__)
-    one.add(Kind.EXPECT, team_number(team), source, tag, request)
+    end = _begun(team, given["source"], given["tag"], method.__name__)
     result = method(*bound.args, **bound.kwargs)
     if starts:
-        _ends[id(result)] = lambda: one.add(Kind.RECEIVE, request, site=site)
+        _ends[id(result)] = functools.partial(end, result)
     else:
-        one.add(Kind.RECEIVE, 0, site=site)
+        end(None)
+    return result
+
+
+def _begun(team: Any, source: int | None, tag: int | None, what: str) -> Callable[[Any], None]:
+    """Report that a receive begins; return what reports its end, given its request if it is not known whose it is."""
+    one = reporter
+    assert one is not None
+    request, number, site = next(_requests), team_number(team), one.site(what)
+    is_known = source is not None and tag is not None
+    if source is not None and tag is not None and 0 <= source < team.size:
+        one.add(Kind.EXPECT, number, source, tag, request)
+
+    def end(of: Any) -> None:
+        if not is_known:
+            found = getattr(of.handle, "received", of.handle)
+            one.add(Kind.EXPECT, number, found.source, found.tag, request)
+        one.add(Kind.RECEIVE, request, site=site)
+
+    return end
+
+
+def _prepared(method: Callable[..., Any], team: Any, bound: inspect.BoundArguments) -> Any:
+    given = bound.arguments
+    result = method(*bound.args, **bound.kwargs)
+
+    def begun() -> None:
+        if "dest" in given:
+            _after_sending(team, given["dest"], given["tag"], lambda: None)
+        else:
+            _ends[id(result)] = functools.partial(_begun(team, given["source"], given["tag"], "Recv_init"), result)
+
+    result._begun = begun
     return result
 
 
 def _exchanged(method: Callable[..., Any], team: Any, bound: inspect.BoundArguments) -> Any:
-    one, given = reporter, bound.arguments
-    assert one is not None
-    source, tag, site = given["source"], given["recvtag"], one.site(method.__name__)
-    known = source is not None and tag is not None and 0 <= source < team.size
+    given = bound.arguments
 
     def exchange() -> Any:
-        request = next(_requests)
-        if known:
-            one.add(Kind.EXPECT, team_number(team), source, tag, request)
+        if given["source"] is None or given["recvtag"] is None:
+            return method(*bound.args, **bound.kwargs)
+        end = _begun(team, given["source"], given["recvtag"], method.__name__)
         result = method(*bound.args, **bound.kwargs)
-        if known:
-            one.add(Kind.RECEIVE, request, site=site)
+        end(None)
         return result
 
     return _after_sending(team, given["dest"], given["sendtag"], exchange)

@@ -29,6 +29,7 @@ from gondwana.runtime.races.records import (
     FIRST_OPERATION,
     MAIN,
     MOST_AXES,
+    READS,
     ROOM,
     USED,
     VARIABLE,
@@ -92,6 +93,7 @@ class Reporter:
         self.active = True
         self.before: Callable[[], None] | None = None
         self._late: deque[tuple[int, ...]] = deque()
+        self._latest: tuple[int, ...] = ()
         self._free: deque[int] = deque()
         self._operations = itertools.count(FIRST_OPERATION)
         self._acting = threading.local()
@@ -115,6 +117,9 @@ class Reporter:
     def _add(self, kind: int, words: Sequence[int], site: int, stream: int | None) -> None:
         count = 1 + len(words)
         first = head(kind, count, self._stream() if stream is None else stream, site)
+        before, self._latest = self._latest, (first, *words)
+        if kind == Kind.ATOMIC and words[-1] == READS and before == self._latest:
+            return  # a flag that is polled says nothing new
         self._lock()
         try:
             while self._late:
