@@ -50,7 +50,7 @@ html_title = "Gondwana"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 # Pages without others below them need no list of them.
-html_sidebars = dict.fromkeys(("studies", "reliability", "security", "genindex", "search"), [])
+html_sidebars = {key: [] for key in ("studies", "reliability", "security", "genindex", "search")}
 html_css_files = ["gondwana.css"]
 html_theme_options = {"navigation_with_keys": False, "show_prev_next": True, "secondary_sidebar_items": ["page-toc"]}
 

@@ -1,4 +1,4 @@
-"""Kills of ranks and launchers at random moments under `--restarts`: the job ends with the bits of an undisturbed run."""
+"""Kills at random moments under `--restarts`: the job ends with the bits of an undisturbed run."""
 
 from __future__ import annotations
 

@@ -147,3 +147,22 @@ def test_an_exchange_that_fails_sets_nothing(analysis: Analysis, ranks: list[Ran
     analysis.advance()
     assert analysis.stuck == []
     assert analysis.races == {}
+
+
+def test_what_a_given_up_wait_lets_go_on_comes_first(analysis: Analysis) -> None:
+    reader, writer = (analysis.new(number) for number in (1, 0))
+    for rank in (reader, writer):
+        rank.records.append({"segment": KEY, "ranks": [0, 1], "sizes": [64, 64], "table": KEY})
+    tell(reader, Kind.ATOMIC, KEY, 1, FLAG + 8, 8, 9, 9, LOAD)
+    tell(reader, Kind.POST, 1, 1)
+    atomic(reader, LOAD, 1, 1)
+    access(reader, Kind.READ)
+    tell(writer, Kind.TAKE, 1, 1, 1)
+    access(writer, Kind.WRITE)
+    tell(writer, Kind.INTEND, KEY, 1, FLAG)
+    atomic(writer, STORE, 0, 1)
+    analysis.advance()
+    assert analysis.stuck == [1, 0]
+    analysis.settle()
+    assert analysis.stuck == []
+    assert analysis.races == {}

@@ -113,9 +113,12 @@ class Analysis:
 
     def settle(self) -> None:
         """Take what waits for a value whose writer is not known, since no other records come for now. Local."""
-        for self._patience in (Patience.SOME, Patience.NONE):
-            if self.advance():
-                break
+        moved = True
+        while moved:
+            for self._patience in (Patience.SOME, Patience.NONE):
+                moved = self.advance()
+                if moved:
+                    break
         self._patience = Patience.FULL
 
     @property
@@ -264,6 +267,7 @@ class Analysis:
             if self._patience is Patience.FULL or self._is_coming(word, before, rank):
                 return False
             version = word.assumed(before, clock)
+            self._patience = Patience.FULL  # what others have waited for comes first
         if what & READS and version.seen is not None:
             streams.see(stream, version.seen, Order("an atomic operation", site))
         self._access(rank, stream, site, place, write=bool(what & WRITES), atomic=True)
