@@ -331,7 +331,7 @@ def test_rows_under_foreign_load_are_warned_of(capsys: pytest.CaptureFixture[str
     report.finish(complete=False)
     assert not report.complete
     [line] = capsys.readouterr().err.splitlines()
-    assert all(word in line for word in ("up to 1.52 processors", "2 of 5 rows", "--quiet-wait SECONDS"))
+    assert "--quiet-wait" in line
 
 
 @pytest.mark.parametrize("given", ["-1", "nan", "86401"])
