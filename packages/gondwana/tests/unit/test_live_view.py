@@ -32,7 +32,7 @@ def view() -> Iterator[tuple[str, str]]:
     shown = View(SECRET)
     threading.Thread(target=shown.attend, args=(listening,), daemon=True).start()
     server = Server(socket.create_server(("127.0.0.1", 0)), shown, TOKEN)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     yield f"http://127.0.0.1:{server.socket.getsockname()[1]}", f"{SECRET.hex()} {addresses}"
     server.shutdown()
     server.server_close()
