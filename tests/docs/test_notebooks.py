@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def test_notebook(source, tmp_path, monkeypatch):
     pictures = [output for output in outputs if "image/png" in output.get("data", {})]
     assert len(pictures) == 2
     texts = "".join(output.get("text", "") + output.get("data", {}).get("text/plain", "") for output in outputs)
+    texts = re.sub(r"\x1b\[[0-9;]*m", "", texts)  # colours
     assert "identical" in texts
     for text in SHOWN[source.stem]:
         assert text in texts

@@ -122,3 +122,30 @@ def test_the_page_shows_it_without_an_error(view: str, tmp_path: Path) -> None:
         assert text in done.stdout
     assert "program.py:10" in done.stdout
     assert done.stdout.count("<canvas") == 1
+
+
+IN_A_NOTEBOOK = """
+import json, urllib.request
+import gondwana as gw
+from gondwana.runtime import terminal
+terminal.in_notebook = lambda: True
+view = gw.live()
+state = {"ranks": {}}
+while "row" not in state["ranks"].get("0", {}).get("values", {}):
+    gw.live(row=[1, 2, 3])
+    with urllib.request.urlopen(view.address.replace("/?", "/state?")) as answer:
+        state = json.load(answer)
+assert gw.live() is view
+assert f'<iframe src="{view.address}"' in view._repr_html_()
+print(view, state["ranks"]["0"]["values"])
+"""
+
+
+def test_in_a_notebook_a_view_of_its_own_process_starts() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OMPI_COMM")}
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_NOTEBOOK], capture_output=True, text=True, timeout=100, env=environment
+    )
+    assert re.fullmatch(
+        r"live view at http://127\.0\.0\.1:\d+/\?token=[\w-]{32} \{'row': '\[1, 2, 3\]'\}\n", done.stdout
+    ), done.stderr

@@ -127,7 +127,15 @@ def test_a_name_that_is_not_there() -> None:
 
 # -- the options of `gondwana run`, with and without typer -------------------------------------------------------------
 
-OPTIONS = ["-n 3", "--ranks=4 --ranks 2", "-t 2 --timing", "--bind core", "--device=cuda", "--time-limit 1.5", "-m"]
+OPTIONS = [
+    "-n 3",
+    "--ranks=4 --ranks 2",
+    "-t 2 --timing --live",
+    "--bind core",
+    "--device=cuda",
+    "--time-limit 1.5",
+    "-m",
+]
 OPTIONS += ["--trace t.json --oversubscribe", "--record run", "--replay=run", "--dry-run --ranks-per-node 2 -n 4"]
 OPTIONS += ["--restarts 3", ""]
 
@@ -140,7 +148,7 @@ def test_options_are_read_as_typer_reads_them(monkeypatch: pytest.MonkeyPatch, o
     def start(target: str, arguments: list[str], **given: Any) -> None:
         values = ("ranks", "threads", "ranks_per_node", "bind", "device", "time_limit", "trace", "record", "replay")
         defaults = dict.fromkeys((*values, "restarts"))
-        flags = dict.fromkeys(("module", "oversubscribe", "timing", "dry_run"), False)
+        flags = dict.fromkeys(("module", "oversubscribe", "timing", "live", "dry_run"), False)
         started.append({**defaults, **flags, **given, "target": target, "arguments": arguments})
 
     for module in (run, run_options):

@@ -32,7 +32,7 @@ def view() -> Iterator[tuple[str, str]]:
     shown = View(SECRET)
     threading.Thread(target=shown.attend, args=(listening,), daemon=True).start()
     server = Server(socket.create_server(("127.0.0.1", 0)), shown, TOKEN)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     yield f"http://127.0.0.1:{server.socket.getsockname()[1]}", f"{SECRET.hex()} {addresses}"
     server.shutdown()
     server.server_close()
@@ -114,8 +114,11 @@ def test_values_are_read_once_a_question(given: dict[str, tuple[int, object]]) -
     assert answers.facts()["values"] == {"T_eff": "14 GB/s"}
 
 
-def test_a_slice_of_a_field_is_shown(given: dict[str, tuple[int, object]]) -> None:
-    field = gw.from_function(lambda x, y, z: 10000.0 * x + 100 * y + z, gw.RectDomain((5, 0, 0), (8, 300, 20)), ghost=1)
+@pytest.mark.parametrize("kind", [gw.host, gw.fake_device])
+def test_a_slice_of_a_field_is_shown(given: dict[str, tuple[int, object]], kind: gw.MemoryKind) -> None:
+    box = gw.RectDomain((5, 0, 0), (8, 300, 20))
+    field = gw.zeros(box, ghost=1, kind=kind)
+    gw.copy(gw.from_function(lambda x, y, z: 10000.0 * x + 100 * y + z, box), field).wait()
     gw.live(T=field)
     part = given["T"][1]
     assert isinstance(part, dict)

@@ -24,6 +24,7 @@ from gondwana.cli.run import trace_file
 from gondwana.errors import UsageError
 from gondwana.gpu.driver import RecordedDriver, readable
 from gondwana.gpu.interface import Driver
+from gondwana.kernels import foreach_kernels
 from gondwana.runtime import supervisor
 from gondwana.runtime.tracing import part, recorder, recorders
 from gondwana.runtime.tracing.recorders import Recorder, now
@@ -126,6 +127,37 @@ def test_a_damaged_part_is_none(one: Recorder, damage: str) -> None:
     assert part.read(one.folder, 0) is None
     with pytest.raises(UsageError, match="has no part of a trace"):
         merge(one.file)
+
+
+def test_spans_say_what_they_work_on(tmp_path: Path) -> None:
+    """Kernels have cells, threads and their line; exchanges bytes and ranks, also in the curve of a rank."""
+    one = Recorder(tmp_path / "trace.json", cast(Any, FakeLaunch(0, 3)), 20)
+    begin, smooth = now(), foreach_kernels.Foreach(_smooth)
+    kernel = one.number_of("smooth", "kernel", lambda: foreach_kernels.origin(smooth, None))
+    assert kernel == one.number_of("smooth", "kernel", pytest.fail)
+    one.note(plan=0, key=255, to=[1, 2], of=[2], stored={1: 80, 2: 20})
+    start, wait = (one.number_of(name, name, plan=0, starts=name == "start") for name in ("start", "wait"))
+    cells = foreach_kernels.cells(smooth, gw.RectDomain((0, 0), (3, 4)))
+    for place, (number, value) in enumerate([(kernel, cells), (start, 1), (wait, 1), (start, 2)]):
+        one.add_at(begin + 2000 * place, 1000, number, 0, value)
+    one.finish()
+    about = merge(one.file).about
+    trace = trace_format.read(one.file)
+    line = _smooth.__code__.co_firstlineno
+    (span,) = trace_format.spans(trace, 0, "smooth")
+    assert span["args"] == {"source": f"{__file__}:{line}", "threads": gw.threads(), "cells": 12}
+    span, _ = trace_format.spans(trace, 0, "start")
+    assert span["args"] == {"round": 1, "to": "ranks 1, 2", "from": "rank 2", "bytes": 100}
+    (span,) = trace_format.spans(trace, 0, "wait")
+    assert span["args"] == {"round": 1, "to": "ranks 1, 2", "from": "rank 2"}
+    assert [event["args"] for event in trace["traceEvents"] if event["ph"] == "C"] == [{"bytes": 100}, {"bytes": 200}]
+    rows = {row["name"]: row for row in about["operations"]}
+    assert rows["start"] == {"name": "start", "category": "start", "seconds": [2e-6]}
+    assert sum(row["seconds"][0] for row in rows.values()) == pytest.approx(about["seconds"][0])
+
+
+def _smooth(p: Any, new: Any, old: Any) -> None:
+    new[p] = old[p]
 
 
 def test_damage_of_any_byte_or_line_is_left_out_or_refused(tmp_path: Path) -> None:

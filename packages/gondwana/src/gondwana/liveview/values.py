@@ -69,7 +69,7 @@ def live(**values: Any) -> LiveView:
         >>> T = gw.zeros((8, 8))
         >>> view = gw.live(T=T, residual=f"{1e-3:.1e}")
     """
-    if not _view.address and world.rank == 0 and terminal.in_notebook():
+    if not _view.address and terminal.in_notebook() and world.rank == 0:
         from gondwana.liveview import serving
 
         _view.address, place = serving.start(several_hosts=False)

@@ -189,7 +189,7 @@ class RankEvents:
 
     def _arguments(self, name: dict[str, Any], value: int) -> str:
         """What a viewer shows of a span, beside its name."""
-        found = {key: name[key] for key in ("source", "threads") if key in name}
+        found: dict[str, Any] = {key: name[key] for key in ("source", "threads") if key in name}
         plan = self._plans.get(name.get("plan", -1))
         if value >= 0:
             found["round" if "plan" in name else "cells" if name["category"] == "kernel" else "bytes"] = value

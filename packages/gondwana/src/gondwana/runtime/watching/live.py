@@ -19,7 +19,7 @@ VARIABLE = "GONDWANA_LIVE"
 
 VIEWED = 3.0
 """Seconds after a question during which the view counts as open."""
-GLANCE = 0.05
+GLANCE = 0.25
 """Seconds between two glances at what the program does, while the view is open."""
 
 _AUTHENTICATION_TIME = 5.0
