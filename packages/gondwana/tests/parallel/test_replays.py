@@ -94,6 +94,6 @@ def test_a_rare_failure_comes_every_time(tmp_path: Path) -> None:
 
 
 def test_the_logs_of_a_job_with_a_killed_rank_are_as_long_as_needed(tmp_path: Path) -> None:
-    assert run("--record", tmp_path, "dies").status == 1
+    assert run("--record", tmp_path, "dies").status != 0
     sizes = [(tmp_path / f"{rank}.events").stat().st_size for rank in range(RANKS)]
     assert all(128 < size < 1 << 16 for size in sizes), sizes
