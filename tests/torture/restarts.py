@@ -1,4 +1,4 @@
-"""Kills at random moments under `--restarts`: the job ends with the bits of an undisturbed run."""
+"""Kills of ranks and launchers at random moments under `--restarts`: the bits at the end are those without a kill."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_a_run_that_goes_on_has_the_bits_of_an_undisturbed_one(world: gw.Team, t
     """From checkpoints before the last split, and of the cooling at the end; also on one rank."""
     d, _ = generators.genes(41, 3, seed=1)
     keys = {**QUICK, "ContinuousClustering": True, "ConvergeIntermediateClusters": True}
-    settings = Settings(MaxNcent=3, CheckpointFile=str(tmp_path / "c.bp"), CheckpointSteps=14, **keys)
+    settings = Settings(MaxNcent=3, CheckpointFile=str(tmp_path / "c.bp"), CheckpointSteps=6, **keys)
     seldom = msgspec.structs.replace(settings, CheckpointSteps=10**6)
 
     def work(saving: Saving, team: gw.Team, goes_on: bool) -> Any:

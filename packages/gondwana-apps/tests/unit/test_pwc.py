@@ -460,6 +460,7 @@ def test_an_illegal_integer_behind_the_first_tile_is_found(folder: Path) -> None
         ("--json nowhere/r.json", "--json nowhere/r.json: the folder"),
         ("--plot nowhere/p.png", "--plot nowhere/p.png: the folder"),
         ("--set MaxNcent=2000000000", "of memory and"),
+        ("--set Restart=true", "pwc: Restart needs a CheckpointFile"),
         ("--frobnicate", "pwc: unrecognized arguments: --frobnicate"),
     ],
 )

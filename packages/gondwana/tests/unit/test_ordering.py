@@ -10,7 +10,7 @@ import pytest
 
 from gondwana.cli import recorded
 from gondwana.errors import GondwanaError, UsageError
-from gondwana.runtime import ordering
+from gondwana.runtime import ordering, supervisor
 from gondwana.runtime.ordering import AT, CALLBACK, ENVELOPE, FULL, STEP, TAKE, TIMEOUT, TURN, WAKE, Log, steps
 from gondwana.sync import rings
 
@@ -48,6 +48,15 @@ def test_a_recording_keeps_events_and_their_steps(record: Log) -> None:
     replay.happens(REPLY, 1)
     assert replay.is_over()
     assert replay.is_due(CALL, 5)  # behind the end anything may happen
+
+
+def test_the_log_of_a_killed_rank_is_shortened(record: Log) -> None:
+    record.happens(CALL, 2)
+    assert os.path.getsize(record._path) > 1 << 24
+    for _ in range(2):
+        supervisor.shorten_logs(str(record._path.parent))
+        assert os.path.getsize(record._path) == ordering.WORD * (ordering.HEAD + ordering.EVENT)
+    supervisor.shorten_logs("")
 
 
 def test_what_arrives_while_a_call_waits_for_room_is_late_at_most(record: Log) -> None:
