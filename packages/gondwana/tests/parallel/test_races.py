@@ -41,7 +41,7 @@ def run(ranks: int, program: Path, races: Path, per_node: int = 0) -> jobs.Outco
     """Run a program under the detector."""
     variables = {"GONDWANA_CHECK": f"races:{races}"} | ({"GONDWANA_RANKS_PER_NODE": str(per_node)} if per_node else {})
     command = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", str(ranks), str(program)]
-    return jobs.run_command(command, variables=variables, timeout=200)
+    return jobs.run_command(command, variables=variables, timeout=280)
 
 
 @pytest.mark.parametrize(("ranks", "per_node"), [(2, 0), (3, 0), (2, 1)])

@@ -53,11 +53,6 @@ class Detector:
         Args:
             job: number of its process.
         """
-        status, end = self._follow(job)
-        del end
-        return status
-
-    def _follow(self, job: int) -> tuple[int, bool]:
         ended = os.pidfd_open(job)
         self._ready.register(ended, selectors.EVENT_READ, job)
         status: int | None = None
@@ -78,9 +73,10 @@ class Detector:
                     self._take(key.fileobj, key.data)  # type: ignore[arg-type]
             self.analysis.advance()
             self._print()
-        self.analysis.settle()
+        while self.analysis.settle():
+            pass
         self._print()
-        return (128 - status if status < 0 else status), True
+        return 128 - status if status < 0 else status
 
     def _accept(self, listening: socket.socket) -> None:
         connected, _ = listening.accept()

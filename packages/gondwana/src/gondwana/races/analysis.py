@@ -111,15 +111,17 @@ class Analysis:
             self._histories.keep({n for one in self._shadows.values() for n in np.unique(one.numbers).tolist()})
         return self._taken_so_far > begun
 
-    def settle(self) -> None:
-        """Take what waits for a value whose writer is not known, since no other records come for now. Local."""
-        moved = True
-        while moved:
-            for self._patience in (Patience.SOME, Patience.NONE):
-                moved = self.advance()
-                if moved:
-                    break
+    def settle(self) -> bool:
+        """Take what waits for a value whose writer is not known, since no other records come for now. Local.
+
+        Returns:
+            Whether there was any; then there may be more.
+        """
+        moved = False
+        for self._patience in (Patience.SOME, Patience.NONE):
+            moved = moved or self.advance()
         self._patience = Patience.FULL
+        return moved
 
     @property
     def stuck(self) -> list[int]:
