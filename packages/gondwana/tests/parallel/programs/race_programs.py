@@ -676,18 +676,6 @@ def wrong_answer_of_an_active_message_not_awaited():
         await_message(counts)
 
 
-def right_answer_of_an_active_message():
-    m, counts, answers = memory(), np.zeros(1, np.int64), np.zeros(1, np.int64)
-    asking = gw.ActiveMessage(answer, context=(counts, gw.ActiveMessage(note, context=(answers,))))
-    if is_root:
-        asking.send(1)
-        await_message(answers)
-        gw.put(1.0, there(m, 1)).wait()
-    elif world.rank == 1:
-        look(m)
-        await_message(counts)
-
-
 def wrong_item_of_a_channel_too_early():
     m, items = memory(), gw.RemoteChannel.of_team(world, capacity=4, home=1)
     if is_root:
