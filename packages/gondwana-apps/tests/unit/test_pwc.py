@@ -553,4 +553,4 @@ def test_a_split_halves_the_weight_and_moves_both_copies() -> None:
 
 def test_the_application_is_short() -> None:
     files = Path(app.__file__).parent.glob("*.py")
-    assert sum(len(code_lines(file.read_text(encoding="utf-8"))) for file in files) <= 740
+    assert sum(len(code_lines(file.read_text(encoding="utf-8"))) for file in files) <= 840

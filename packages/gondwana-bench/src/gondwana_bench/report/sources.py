@@ -138,7 +138,7 @@ def read(paths: Iterable[str | Path]) -> list[Source]:
     Raises:
         UsageError: a file cannot be read, or is neither a result nor a trace.
     """
-    files = (sorted(path.glob("*.json")) if path.is_dir() else [path] for path in map(Path, paths))
+    files = (sorted(path.glob("*.json")) or [path] for path in map(Path, paths))
     return [source for of in files for file in of for source in _read(file)]
 
 
