@@ -41,6 +41,16 @@ def test_teams(program: str, name: str) -> None:
 
 
 @pytest.mark.more
+@ALONE
+@pytest.mark.ranks(2, 3, timeout=TIMEOUT)
+@TWO_PER_NODE
+@MPICH
+@checks.checks("sum_type_checks")
+def test_sums_of_all_types(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.more
 @TWO_NODES
 @checks.checks("verbs_checks", "collective_checks")
 def test_collectives_between_nodes(program: str, name: str) -> None:
