@@ -42,7 +42,9 @@ from gondwana.runtime.races import reporter
 
 MAGIC = b"gondwana object 5\n"
 
-ROOMS = ("domains", "compiler", "simd", "memory", "sync", "calls", "transfer", "kernels", "arrays", "tasks", "io", "races")
+ROOMS = (
+    "domains", "compiler", "simd", "memory", "sync", "calls", "transfer", "kernels", "arrays", "tasks", "io", "races",
+)  # fmt: skip
 """Packages of Gondwana whose functions are named by their sources: all that have parts of compiled code."""
 
 HEAD_START = 0.1
