@@ -35,12 +35,13 @@ _FOREIGN = {
     "numpy": _NUMPY + "generated/{name}.html",
     "mpi4py.MPI": "https://mpi4py.readthedocs.io/en/stable/reference/{name}.html",
     "xarray": "https://docs.xarray.dev/en/stable/generated/{name}.html",
-    **dict.fromkeys(("asyncio", "collections.abc", "concurrent.futures", "os", "pathlib", "re", "types"), _PYTHON),
+    "asyncio": "https://docs.python.org/3/library/asyncio-future.html#{name}",
+    **dict.fromkeys(("collections.abc", "concurrent.futures", "os", "pathlib", "re", "types"), _PYTHON),
 }
 """Address of a class in the documentation of its module; the module that is named first counts."""
 _WRITTEN = {"np": "numpy", "npt": "numpy.typing"}
 """What signatures call modules."""
-_MOVED = {"xarray.core.dataset.Dataset": "xarray.Dataset", "asyncio": "asyncio-future"}
+_MOVED = {"xarray.core.dataset.Dataset": "xarray.Dataset"}
 
 
 class NamesInText(SphinxTransform):

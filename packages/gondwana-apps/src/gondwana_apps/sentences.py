@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from gondwana.runtime import terminal
 
 
@@ -15,6 +13,4 @@ def say(text: str) -> None:
         verified: all is as it should be
     """
     width = terminal.columns("stdout")
-    if width is not None:
-        text = textwrap.fill(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
-    print(text, flush=True)
+    print(text if width is None else "\n".join(terminal.folded(text, width)), flush=True)

@@ -36,7 +36,7 @@ def view() -> Iterator[tuple[str, str]]:
     yield f"http://127.0.0.1:{server.socket.getsockname()[1]}", f"{SECRET.hex()} {addresses}"
     server.shutdown()
     server.server_close()
-    for channel in shown.connections:
+    for channel in shown._tree.channels if shown._tree is not None else ():
         channel.close()
 
 

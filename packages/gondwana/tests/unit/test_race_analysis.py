@@ -29,6 +29,13 @@ def atomic(rank: Rank, what: int, before: int, after: int) -> None:
     tell(rank, Kind.ATOMIC, KEY, 1, FLAG, 8, after, before, what)
 
 
+def connected(analysis: Analysis, number: int) -> Rank:
+    """A rank that has told of a segment."""
+    rank = analysis.new(number)
+    rank.records.append({"segment": KEY, "ranks": [0, 1], "sizes": [64, 64], "table": KEY})
+    return rank
+
+
 @pytest.fixture
 def analysis() -> Analysis:
     return Analysis()
@@ -36,10 +43,7 @@ def analysis() -> Analysis:
 
 @pytest.fixture
 def ranks(analysis: Analysis) -> list[Rank]:
-    found = [analysis.new(number) for number in range(2)]
-    for rank in found:
-        rank.records.append({"segment": KEY, "ranks": [0, 1], "sizes": [64, 64], "table": KEY})
-    return found
+    return [connected(analysis, number) for number in range(2)]
 
 
 def test_a_flag_whose_store_is_reported_late_orders_the_ranks(analysis: Analysis, ranks: list[Rank]) -> None:
@@ -150,9 +154,7 @@ def test_an_exchange_that_fails_sets_nothing(analysis: Analysis, ranks: list[Ran
 
 
 def test_what_a_given_up_wait_lets_go_on_comes_first(analysis: Analysis) -> None:
-    reader, writer = (analysis.new(number) for number in (1, 0))
-    for rank in (reader, writer):
-        rank.records.append({"segment": KEY, "ranks": [0, 1], "sizes": [64, 64], "table": KEY})
+    reader, writer = connected(analysis, 1), connected(analysis, 0)
     tell(reader, Kind.ATOMIC, KEY, 1, FLAG + 8, 8, 9, 9, LOAD)
     tell(reader, Kind.POST, 1, 1)
     atomic(reader, LOAD, 1, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -181,17 +180,12 @@ def _parts(text: str) -> list[str]:
 
 
 def _words(text: str, width: int) -> list[str]:
-    fixed = text.replace(" %", _FIXED)
-    lines = textwrap.wrap(fixed, max(width, 1), break_long_words=False, break_on_hyphens=False)
-    return [line.replace(_FIXED, " %") for line in lines]
+    return [line.replace(_FIXED, " %") for line in terminal.folded(text.replace(" %", _FIXED), width)]
 
 
 def _plain(columns: Sequence[_Column]) -> list[str]:
-    """A line for the headings and for each row; cells are two blanks apart at least, and never empty."""
-    lines = [[one.heading for one in columns], *zip(*(one.cells for one in columns), strict=True)]
-    filled = [[cell or "-" for cell in line] for line in lines]
-    widths = [max(map(len, of)) for of in zip(*filled, strict=True)]
-    return [_GAP.join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in filled]
+    """A line for the headings and for each row."""
+    return terminal.aligned([[one.heading for one in columns], *zip(*(one.cells for one in columns), strict=True)])
 
 
 def _marked(lines: Sequence[str]) -> list[str]:

@@ -54,6 +54,22 @@ def _twin(function: Extern) -> Any:
     return inlined(takes_addresses(call) if any(parameter.pointer for parameter in function.parameters) else call)
 
 
+def calling(name: str) -> Any:
+    """Return what emits the call of an intrinsic: of the function that `externs.provide` has given this name.
+
+    It takes words and returns a word, or nothing.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, words: Any) -> Any:
+        register(name)
+        is_silent = signature.return_type == types.none
+        prototype = ir.FunctionType(ir.VoidType() if is_silent else INT, [INT] * len(words))
+        found = builder.call(_declare(builder.module, name, prototype), words)
+        return context.get_dummy_value() if is_silent else found
+
+    return codegen
+
+
 def _kind(value: Value) -> Any:
     """The Numba type of a number or an address."""
     return types.int64 if value.pointer else scalar_type(value.dtype or "")

@@ -54,11 +54,6 @@ class View:
                 with self._lock:
                     self._tree = Tree(_VIEW, None, [connected])
 
-    @property
-    def connections(self) -> list[channel.Channel]:
-        """The connection of rank 0, none before it has come."""
-        return [] if self._tree is None else self._tree.channels
-
     def state(self) -> dict[str, Any]:
         """Return what the page shows: `age` [s], `ranks`, and the roll call. Local; blocks for a second at most."""
         with self._lock:

@@ -63,7 +63,6 @@ class Analysis:
         self._numbers: dict[Hashable, int] = {}
         self._put_off: list[Callable[[], bool]] = []
         self._patience = Patience.FULL
-        self._taken_so_far = 0
         self._do: dict[int, Callable[[Rank, int, int, Words], bool]] = {
             Kind.READ: self._read,
             Kind.WRITE: self._write,
@@ -96,7 +95,7 @@ class Analysis:
 
     def advance(self) -> bool:
         """Take all records that can be taken now, and return whether there were any. Local."""
-        begun, moved = self._taken_so_far, True
+        found, moved = False, True
         while moved:
             moved = False
             for rank in self._ranks:
@@ -107,9 +106,10 @@ class Analysis:
             waiting = [act for act in left if not act()]
             moved = moved or len(waiting) < len(left)
             self._put_off += waiting
+            found = found or moved
         if self._histories.are_many:
             self._histories.keep({n for one in self._shadows.values() for n in np.unique(one.numbers).tolist()})
-        return self._taken_so_far > begun
+        return found
 
     def settle(self) -> bool:
         """Take what waits for a value whose writer is not known, since no other records come for now. Local.
@@ -142,7 +142,6 @@ class Analysis:
             if not self._do[first & 0xFF](rank, stream, site, record[1:]):
                 return False
         rank.records.popleft()
-        self._taken_so_far += 1
         return True
 
     # -- what ranks tell -----------------------------------------------------------------------------------------

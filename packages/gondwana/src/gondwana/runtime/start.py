@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gondwana.runtime import collector, exits, later, ordering, tracing
-from gondwana.runtime.watching import watchdog
+from gondwana.runtime.watching import live, watchdog
 
 OF_MESSAGES = ("gondwana.transfer.messages.direct:attach",)
 """Functions of the upper rooms that every rank of a new team calls with it if it is for messages only. Local."""
@@ -58,7 +58,7 @@ def connect(join: Callable[[], exits.Communicator]) -> exits.Communicator:
     exits.connected(comm)
     if tracing.recorder is not None:
         tracing.recorder.connected(comm)
-    watchdog.start(comm, limit)
+    watchdog.start(comm, limit, os.environ.pop(live.VARIABLE, ""))  # of this job, not of those that it starts
     return comm
 
 

@@ -11,7 +11,9 @@ import os
 import shutil
 import socket
 import sys
+import textwrap
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Literal, Protocol, TextIO
 
@@ -54,6 +56,31 @@ def columns(stream: Stream) -> int | None:
     if len(widths) == len(_STREAMS) and None not in widths:
         return widths[_STREAMS.index(stream)] or None
     return shutil.get_terminal_size().columns if getattr(sys, stream).isatty() else None
+
+
+def folded(text: str, width: int) -> list[str]:
+    """Return the lines of a text that is folded between words, which stay whole. Pure.
+
+    Example:
+        >>> folded("all ranks are fine", 10)
+        ['all ranks', 'are fine']
+    """
+    return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a line for each row; columns are two blanks apart, so that programs can tell them apart. Pure.
+
+    Args:
+        rows: cells, as many in each row; empty ones are written as "-".
+
+    Example:
+        >>> aligned([["ranks", "s"], ["2", ""]])
+        ['ranks  s', '2      -']
+    """
+    filled = [[cell or "-" for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*filled, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in filled]
 
 
 def _identity(device: str) -> str:

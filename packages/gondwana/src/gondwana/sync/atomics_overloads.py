@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload_method
 
-from gondwana.compiler import externs, memory_order as atomics
+from gondwana.compiler import memory_order as atomics
+from gondwana.compiler.externs_overloads import calling
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import bits_of, load_word
 from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.handle_types import family_type, handle_word, is_handle
-from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.unpack import scalar_type
 from gondwana.memory.pointer_overloads import check_bytes, element_size
 from gondwana.memory.segment import TABLE_HEAD
@@ -56,13 +55,7 @@ def _word_type(name: str, domain: Any, target: Any, *values: Any) -> Any:
 def _report(
     typingctx: Any, table: Any, rank: Any, offset: Any, number: Any, fetch: Any, old: Any, value: Any, expected: Any
 ) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        externs.register(REPORT)
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [INT] * 8), REPORT)
-        builder.call(function, args)
-        return context.get_dummy_value()
-
-    return types.none(*[types.int64] * 8), codegen
+    return types.none(*[types.int64] * 8), calling(REPORT)
 
 
 def _reported(name: str, domain: Any, kind: Any, fetch: bool) -> Any:

@@ -6,12 +6,12 @@ import enum
 import json
 import subprocess
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gondwana.cli import launch
+from gondwana.runtime.terminal import aligned, folded
 
 _SUBJECT = 25
 """Columns of subjects on a terminal; longer ones are folded."""
@@ -85,14 +85,12 @@ def lines(findings: Sequence[Finding], width: int | None) -> list[str]:
     said = sentence(findings)
     if width is not None:
         return [
-            *_folded(said, width),
+            *folded(said, width),
             *(line for one in findings for line in _finding(one, width)),
-            *_folded(said, width),
+            *folded(said, width),
         ]
-    cells = [(one.verdict.value, one.subject, one.found, one.remedy or "-") for one in findings]
-    widths = [max(map(len, of), default=0) for of in zip(*cells, strict=True)]
-    rows = ["  ".join(text.ljust(size) for text, size in zip(row, widths, strict=True)).rstrip() for row in cells]
-    return [f"# {said}", *rows, f"# {said}"]
+    rows = [(one.verdict.value, one.subject, one.found, one.remedy) for one in findings]
+    return [f"# {said}", *aligned(rows), f"# {said}"]
 
 
 def sentence(findings: Sequence[Finding]) -> str:
@@ -109,19 +107,15 @@ def sentence(findings: Sequence[Finding]) -> str:
 def _finding(one: Finding, width: int) -> list[str]:
     """A finding beside its subject, or below it if it has words that are longer than the room there."""
     column = len(_INDENT) + _SUBJECT + 2
-    left = _folded(one.subject, _SUBJECT)
+    left = folded(one.subject, _SUBJECT)
     remedy = f"-> {one.remedy}" if one.remedy else ""
     if max(map(len, f"{one.found} {remedy}".split()), default=0) > width - column:
-        texts = [f"{_INDENT}{line}" for text in (one.found, remedy) for line in _folded(text, width - len(_INDENT))]
+        texts = [f"{_INDENT}{line}" for text in (one.found, remedy) for line in folded(text, width - len(_INDENT))]
         return [*(f"{one.verdict.value if not at else '':6}{line}" for at, line in enumerate(left)), *texts]
-    right = [line for text in (one.found, remedy) for line in _folded(text, width - column)]
+    right = [line for text in (one.found, remedy) for line in folded(text, width - column)]
     height = max(len(left), len(right))
     rows = zip(left + [""] * (height - len(left)), right + [""] * (height - len(right)), strict=True)
     return [
         f"{one.verdict.value if not at else '':6}{subject:{_SUBJECT}}  {text}".rstrip()
         for at, (subject, text) in enumerate(rows)
     ]
-
-
-def _folded(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.compiler.externs import register
+from gondwana.compiler.externs_overloads import calling
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.reports.orders import POST, REPORT, TAKE
-from gondwana.compiler.types.points import INT
 from gondwana.runtime.races import Kind, records, reporter
 
 ALL, FROM = records.ALL, records.FROM
@@ -31,13 +29,7 @@ READ, WRITE, ADD, WAIT, ENTER, LEAVE, SEND, EXPECT, RECEIVE, START, FINISH, INTE
 
 @intrinsic
 def _report(typingctx: Any, kind: Any, first: Any, second: Any, third: Any, fourth: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        register(REPORT)
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [INT] * 5), REPORT)
-        builder.call(function, args)
-        return context.get_dummy_value()
-
-    return types.none(*[types.int64] * 5), codegen
+    return types.none(*[types.int64] * 5), calling(REPORT)
 
 
 @inlined
@@ -57,22 +49,10 @@ report = _nothing if reporter is None else _call
 @intrinsic
 def post(typingctx: Any) -> Any:
     """Let others take what was done so far by a name, and return it: see `gondwana.compiler.reports.orders`."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        register(POST)
-        return builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(INT, []), POST), ())
-
-    return types.int64(), codegen
+    return types.int64(), calling(POST)
 
 
 @intrinsic
 def take(typingctx: Any, name: Any) -> Any:
     """Go on behind what was posted by a name."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        register(TAKE)
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [INT]), TAKE)
-        builder.call(function, args)
-        return context.get_dummy_value()
-
-    return types.none(types.int64), codegen
+    return types.none(types.int64), calling(TAKE)

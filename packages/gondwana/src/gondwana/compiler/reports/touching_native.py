@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import intrinsic
 
 from gondwana.compiler.externs import register
+from gondwana.compiler.externs_overloads import calling
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import fetch_add_word, load_acquire, load_word, sched_yield, store_release
 from gondwana.compiler.reports.touching import GIVE, PLACES, RUN, RUN_BYTES, TABLE, TABLE_NAME
@@ -43,13 +44,7 @@ def _table(typingctx: Any) -> Any:
 
 @intrinsic
 def _give(typingctx: Any, text: Any, length: Any, item: Any, first: Any, count: Any, stride: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        register(GIVE)
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [INT] * 6), GIVE)
-        builder.call(function, args)
-        return context.get_dummy_value()
-
-    return types.none(*[types.int64] * 6), codegen
+    return types.none(*[types.int64] * 6), calling(GIVE)
 
 
 @inlined

@@ -89,12 +89,16 @@ def time_limit() -> float | None:
     return limit
 
 
-def start(comm: exits.Communicator, limit: float | None) -> None:
+def start(comm: exits.Communicator, limit: float | None, view: str = "") -> None:
     """Start this rank's watchdog. Collective over comm.
 
     With one rank, no time limit and no live view nothing is started.
+
+    Args:
+        comm: all ranks.
+        limit: seconds until the job ends, None for no limit.
+        view: the value of `live.VARIABLE`; "": there is no live view.
     """
-    view = os.environ.pop(live.VARIABLE, "")  # of this job, not of those that it starts
     if comm.size == 1 and limit is None and not view:
         return
     members = comm.allgather(own_member(comm.rank))
@@ -119,8 +123,7 @@ def show_at(place: str, comm: exits.Communicator) -> None:
         comm: all ranks.
     """
     if not _running:  # there is one rank only
-        os.environ[live.VARIABLE] = place
-        start(comm, None)
+        start(comm, None, place)
         return
     channel = live.connect(place)
     if channel is not None:
