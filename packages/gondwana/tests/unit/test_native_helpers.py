@@ -58,3 +58,11 @@ def test_mapped_memory_is_shared_and_goes_with_its_last_array() -> None:
 def test_what_cannot_be_mapped_is_an_error_of_the_system() -> None:
     with pytest.raises(OSError, match="Bad file descriptor"):
         map_shared(10**6, 1)
+
+
+def test_a_helper_that_reports_has_machine_code_of_its_own_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "gondwana.calls.active_messages.message_native"
+    silent = Native(module, "serve_messages", 2, brief=True, reports=True)
+    monkeypatch.setattr("gondwana.compiler.native.reporter", object())
+    assert Native(module, "serve_messages", 2, brief=True, reports=True)._key != silent._key
+    assert Native(module, "serve_messages", 2, brief=True)._key == silent._key

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gondwana.runtime.races import reporter
+
 if TYPE_CHECKING:
     from gondwana.compiler.cache import ObjectCode
 
@@ -68,6 +70,7 @@ class Native:
         brief: whether it returns within some microseconds. Then it keeps the GIL, and a call costs a sixth.
         objects: number of its last arguments that are addresses of objects, for which `call` takes the objects; brief.
         makes_object: whether it returns the address of an object, which `call` then returns; brief.
+        reports: whether it has other machine code where there is a race detector, which it tells what it does.
     """
 
     def __init__(
@@ -79,11 +82,12 @@ class Native:
         brief: bool = False,
         objects: int = 0,
         makes_object: bool = False,
+        reports: bool = False,
     ) -> None:
         self.module = module
         self.name = name
         self.arguments = arguments
-        self._key = "native", module, name
+        self._key = "native", module, name, *(["reported"] if reports and reporter is not None else [])
         self._made_by = f"{__name__}._build", f"{module}.{name}"
         self._brief, self._objects, self._makes_object = brief or objects > 0 or makes_object, objects, makes_object
 

@@ -25,11 +25,7 @@ _NAMES, _RANK_BITS = -(1 << 60), 20
 _MODULE = "gondwana.calls.active_messages.message_native"
 _post = Native(_MODULE, "post", 5, brief=True)
 _post_payload = Native(_MODULE, "post_payload", 8, brief=True)
-_serve = (
-    Native(_MODULE, "serve_messages", 2, brief=True)
-    if reporter is None
-    else Native(_MODULE, "serve_reported", 2, brief=True)
-)
+_serve = Native(_MODULE, "serve_messages", 2, brief=True, reports=True)
 
 
 @dataclass

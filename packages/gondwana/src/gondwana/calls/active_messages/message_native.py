@@ -8,7 +8,6 @@ from __future__ import annotations
 import types as pytypes
 from typing import Any
 
-from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np import arrayobj, numpy_support
@@ -16,7 +15,7 @@ from numba.np import arrayobj, numpy_support
 from gondwana.calls.active_messages.handlers import REPORT
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.codegen import compile_entry, guarded, typed
-from gondwana.compiler.externs import register
+from gondwana.compiler.externs_overloads import calling
 from gondwana.compiler.function import HEADER_WORDS
 from gondwana.compiler.inlining import called, inlined
 from gondwana.compiler.memory_order import (
@@ -59,13 +58,7 @@ _STATUS = 0
 
 @intrinsic
 def _report(typingctx: Any, queue: Any, place: Any, is_sent: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        register(REPORT)
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [INT] * 3), REPORT)
-        builder.call(function, args)
-        return context.get_dummy_value()
-
-    return types.none(*[types.int64] * 3), codegen
+    return types.none(*[types.int64] * 3), calling(REPORT)
 
 
 @inlined
@@ -206,10 +199,6 @@ def serve(state: int, limit: int) -> int:
 def serve_messages(state: int, limit: int) -> int:
     """Run the compiled handlers of messages that have arrived, up to a limit for each peer; return their number."""
     return serve(state, limit)  # type: ignore[no-any-return]
-
-
-serve_reported = serve_messages
-"""The same, as it is compiled where there is a race detector."""
 
 
 def compile_handler(
