@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.arrays.array import Array, MemoryOrder
-from gondwana.arrays.divided import SCATTER_TAG, slices_of
+from gondwana.arrays.divided import SCATTER_TAG, ready, slices_of
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.arrays.layout import Layout
 from gondwana.arrays.walls.conditions import Boundary, Faces, divided_faces
@@ -238,7 +238,7 @@ def _filled(
     element = _element(np.asarray(value).dtype if dtype is None else dtype, kind)
     array = GlobalArray(layout, element, team, kind, faces, value=np.array(value, element).tolist())
     array.fill(value)
-    return array
+    return ready(array)
 
 
 @_with_advice
@@ -271,7 +271,7 @@ def from_numpy(
         layout, element, team, kind, faces, **({"data": _Fingerprint(source.numpy())} if team.size > 1 else {})
     )
     array.block(array.team.rank).copy_from(source)
-    return array
+    return ready(array)
 
 
 def scatter(data: npt.ArrayLike | None, root: int = 0, *, like: GlobalArray) -> GlobalArray:
@@ -317,7 +317,7 @@ def scatter(data: npt.ArrayLike | None, root: int = 0, *, like: GlobalArray) -> 
     elif own.size:
         private.Recv(own, root, SCATTER_TAG)
     array.block(team.rank).copy_from(Array(own, array.owned))
-    return array
+    return ready(array)
 
 
 class _Fingerprint:
@@ -401,7 +401,7 @@ def from_function(
         ) from None
     array = GlobalArray(layout, element, team, kind, faces)
     array.block(team.rank).copy_from(Array(cells.astype(element), owned))
-    return array
+    return ready(array)
 
 
 def _coordinates(box: RectDomain) -> list[npt.NDArray[np.float64]]:

@@ -21,6 +21,7 @@ from gondwana.arrays.expressions.sweeps import assign
 from gondwana.compiler.types.records import spelled
 from gondwana.domains import Point, RectDomain
 from gondwana.errors import UsageError
+from gondwana.memory.cuda_kind import synchronize
 from gondwana.teams import Team, wait_all
 from gondwana.transfer.plans.create import plan
 from gondwana.transfer.plans.plan import Plan
@@ -334,6 +335,14 @@ def start_copy(src: Divided | None, dst: Divided | None) -> Plan:
         if len(ends) == 2 and ends[1]._array is not first:
             weakref.finalize(ends[1]._array, forget, weakref.ref(first), key).atexit = False
     return known.start()
+
+
+def ready(array: GlobalArray) -> GlobalArray:
+    """Return a new array once every rank has set its own cells: now any rank may use any cell. Collective; blocks."""
+    if not array.kind.host:
+        synchronize()
+    array.team.barrier()
+    return array
 
 
 def forget(array: weakref.ref[GlobalArray], key: tuple[Any, ...]) -> None:

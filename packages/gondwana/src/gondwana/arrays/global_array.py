@@ -17,7 +17,7 @@ import numpy.typing as npt
 from gondwana import notebook
 from gondwana.arrays.array import Array, MemoryOrder
 from gondwana.arrays.device_array import DeviceArray
-from gondwana.arrays.divided import Divided, start_copy
+from gondwana.arrays.divided import Divided, ready, start_copy
 from gondwana.arrays.layout import Layout
 from gondwana.arrays.reference import ArrayReference
 from gondwana.arrays.remote import RemoteArray
@@ -388,7 +388,7 @@ class GlobalArray(Divided):
             weights = [weights.sum(tuple(other for other in axes if other != axis)) for axis in axes]
         moved_to = GlobalArray(self.layout.balanced(weights), self.dtype, self.team, self.kind, self.faces)
         start_copy(self, moved_to).wait()
-        return moved_to
+        return ready(moved_to)
 
     def close(self) -> None:
         """Release the memory of this rank. Local; existing views stay valid."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.arrays.divided import Divided, start_copy
+from gondwana.arrays.divided import Divided, ready, start_copy
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.arrays.layout import Layout
 from gondwana.compiler.types.records import spelled
@@ -117,7 +117,7 @@ class Plan:
         """
         problem = self._problem
         self._check("an array in space", array, problem.space, problem.dtype)
-        out = self._result(out, "the spectrum", self.spectrum, complex_of(problem.dtype))
+        new, out = out is None, self._result(out, "the spectrum", self.spectrum, complex_of(problem.dtype))
         at: Divided = array
         for index, place in enumerate(self._places):
             to = out if index == self._end else self._buffer(index)
@@ -132,7 +132,7 @@ class Plan:
             at = place.view(to)
         if to is not out:
             start_copy(at, out).wait()
-        return out
+        return ready(out) if new else out
 
     def inverse(self, spectrum: GlobalArray, out: GlobalArray | None = None) -> GlobalArray:
         """Return the array in space that has a spectrum. Collective over team; blocks.
@@ -147,7 +147,7 @@ class Plan:
         """
         problem = self._problem
         self._check("a spectrum", spectrum, self.spectrum, complex_of(problem.dtype))
-        out = self._result(out, "the result", problem.space, problem.dtype)
+        new, out = out is None, self._result(out, "the result", problem.space, problem.dtype)
         at: Divided = spectrum
         for index, place in reversed([*enumerate(self._places)]):
             to, axes = out if place.home and not problem.real else self._buffer(index), place.axes
@@ -165,7 +165,7 @@ class Plan:
             at = place.view(to)
         if to is not out:
             start_copy(at, out).wait()
-        return out
+        return ready(out) if new else out
 
     def frequencies(self, d: float = 1.0) -> list[npt.NDArray[np.float64]]:
         """Return the frequencies of this rank's part of the spectrum, as `numpy.fft.fftfreq` does. Local.

@@ -89,7 +89,7 @@ def array(source: Elementwise) -> GlobalArray:
         ((2, 6), 'bool', True)
     """
     from gondwana.arrays.create import empty
-    from gondwana.arrays.divided import Divided, GlobalView, start_copy
+    from gondwana.arrays.divided import Divided, GlobalView, ready, start_copy
     from gondwana.arrays.global_array import GlobalArray
 
     if not isinstance(source, Elementwise):
@@ -106,15 +106,15 @@ def array(source: Elementwise) -> GlobalArray:
         full = GlobalArray(holder.layout, source.dtype, holder.team, holder.kind, faces)
         if isinstance(source, Divided):
             full._peek(full.team.rank).copy_from(holder._peek(holder.team.rank))
-            return full
+            return ready(full)
         kept = GlobalView(full, cells, axes)
         assign(kept, source)
         if whole:
-            return full
+            return ready(full)
     domain = source.domain if source.domain.is_dense else RectDomain.from_shape(source.shape)
     found = empty(domain, source.dtype, order=holder.order, kind=holder.kind, team=holder.team)
     start_copy(kept, found).wait()
-    return found
+    return ready(found)
 
 
 _METHODS: dict[Callable[..., Any], str] = {

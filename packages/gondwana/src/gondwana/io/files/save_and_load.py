@@ -92,9 +92,8 @@ def save(
     kept, draft = team.bcast(kept), target.with_name(target.name + UNFINISHED)
     with reserve(target, team=team):
         whole, rows = divide_rows(arrays, team)
-        if not all(array._array.in_host_memory for array in whole.values() if isinstance(array, Divided)):
-            synchronize()
-            team.barrier()
+        synchronize()
+        team.barrier()
         try:
             with _in_one_line(f"cannot write {target}"):
                 form.write(draft, contents.outputs_of(whole, rows), kept, team)
