@@ -4,9 +4,9 @@ In the Markdown a figure stands between two comments, of which the first names f
 
     <!-- figure: npb,npb-ft ratio digits=1 benchmark=FT variant=pencils -->2.0 to 3.5<!-- end -->
 
-Of several rows the smallest and the largest value are shown, of one row its interval as well, where it has one. Said
-beside it are fewer than five rounds, more than 0.2 of a processor that other programs kept busy, and a processor that is
-not the usual one.
+Of several rows the smallest and the largest value are shown, of one row its interval as well, where there is one. Said
+beside it are fewer than five rounds, more than 0.2 of a processor that other programs kept busy, and a processor other
+than the usual one.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def figure(mark: str) -> str:
     values = [row[column] for row in found]
     least, most = (f"{value:.{digits}f}" for value in (min(values), max(values)))
     shown = least if least == most else f"{least} to {most}"
-    if len(found) == 1 and f"{column}_low" in found[0]:
+    rounds = sorted(map(rounds_of, found))
+    if len(found) == 1 and rounds[0] > 1 and f"{column}_low" in found[0]:
         shown += " ({:.{d}f} to {:.{d}f})".format(*(found[0][f"{column}_{end}"] for end in ("low", "high")), d=digits)
     load = max(row.get("foreign_load") or 0.0 for row in found)
-    rounds = sorted(map(rounds_of, found))
     counts = " to ".join(str(count) for count in dict.fromkeys((rounds[0], rounds[-1])))
     notes = [f"{counts} {'round' if counts == '1' else 'rounds'}"] if rounds[0] < FEW_ROUNDS else []
     notes += [f"foreign load up to {load:.1f}"] if load > MUCH_LOAD else []
