@@ -40,7 +40,7 @@ def rows(file: str, wanted: dict[str, list[str]]) -> Iterator[dict[str, Any]]:
 def figure(mark: str) -> str:
     """Return what stands in a mark: the value or the range, and beside it what makes it less certain."""
     files, column, *settings = shlex.split(mark)
-    wanted = {key: value.split(",") for key, value in (setting.split("=", 1) for setting in settings)}
+    wanted = {key: re.split(",(?! )", value) for key, value in (setting.split("=", 1) for setting in settings)}
     (digits,) = wanted.pop("digits", ["2"])
     found = []
     for file in files.split(","):
