@@ -1,6 +1,6 @@
 """The tables of the documentation whose rows are made from docs/results.
 
-`cd tests; python -m support.result_tables` writes them anew, after a program in by_hand has measured something.
+`make figures` writes them anew, after a program in by_hand has measured something.
 """
 
 from __future__ import annotations

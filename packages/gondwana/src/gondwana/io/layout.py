@@ -20,7 +20,7 @@ import numpy.typing as npt
 from gondwana.arrays.array import Array
 from gondwana.arrays.create import empty
 from gondwana.arrays.device_array import DeviceArray
-from gondwana.arrays.divided import Divided, ready
+from gondwana.arrays.divided import Divided
 from gondwana.domains.rect import RectDomain
 from gondwana.errors import UsageError
 from gondwana.io.adios import check_type
@@ -300,10 +300,9 @@ def divide_rows(arrays: Mapping[str, Any], team: Team) -> tuple[dict[str, Any], 
         shape = (sum(of_ranks[name]), *own.shape[1:])
         if all(shape):
             cuts = [of_ranks[name], *(None for _ in shape[1:])]
-            whole = empty(shape, own.dtype, cuts=cuts, grid=(team.size, *(1 for _ in shape[1:])), team=team)
+            found[name] = empty(shape, own.dtype, cuts=cuts, grid=(team.size, *(1 for _ in shape[1:])), team=team)
             if len(own):  # the box of a rank without any has no extent along the other axes either
-                whole.values = own
-            found[name] = ready(whole)
+                found[name].values = own
     return found, of_ranks
 
 

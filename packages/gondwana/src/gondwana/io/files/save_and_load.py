@@ -93,7 +93,7 @@ def save(
     with reserve(target, team=team):
         whole, rows = divide_rows(arrays, team)
         synchronize()
-        team.barrier()
+        team.barrier()  # from here on ranks read what others have, also the rows that these have just set
         try:
             with _in_one_line(f"cannot write {target}"):
                 form.write(draft, contents.outputs_of(whole, rows), kept, team)
