@@ -4,9 +4,10 @@ In the Markdown a figure stands between two comments, of which the first names f
 
     <!-- figure: npb,npb-ft ratio digits=1 benchmark=FT variant=pencils -->2.0 to 3.5<!-- end -->
 
-Of several rows the smallest and the largest value are shown, of one row its interval as well, where there is one. Said
-beside it are fewer than five rounds, more than 0.2 of a processor that other programs kept busy, and a processor other
-than the usual one; not where the page says that once, with the command, for all figures of a file:
+Of several rows the smallest and the largest value are shown, of one row its interval as well, where there is one.
+`digits`, `scale` and `unit` say how. Said beside it are fewer than five rounds, more than 0.2 of a processor that other
+programs kept busy, and a processor other than the usual one; not where the page says that once, with the command, for
+all figures of a file:
 
     <!-- source: npb -->`docs/results/npb.json`: AMD EPYC, 3 rounds ...<!-- end -->
 
@@ -82,6 +83,7 @@ def figure(mark: str, said: str = "") -> str:
     files, column, *settings = shlex.split(mark)
     wanted = dict(setting.split("=", 1) for setting in settings)
     digits, scale = int(wanted.pop("digits", "2")), float(wanted.pop("scale", "1"))
+    unit = wanted.pop("unit", "")
     found = list(rows(files, wanted))
     ends = [row[column] for row in found]
     least, most = (f"{scale * value:.{digits}f}" for value in (min(ends), max(ends)))
@@ -89,7 +91,7 @@ def figure(mark: str, said: str = "") -> str:
     if len(found) == 1 and rounds_of(found[0]) != 1 and f"{column}_low" in found[0]:
         low, high = (f"{scale * found[0][f'{column}_{end}']:.{digits}f}" for end in ("low", "high"))
         shown += f" ({low} to {high})"
-    return ", ".join([shown, *notes(row for row in found if row["file"] not in said.split(","))])
+    return ", ".join([f"{shown} {unit}".strip(), *notes(row for row in found if row["file"] not in said.split(","))])
 
 
 def notes(found: Iterator[dict[str, Any]]) -> Iterator[str]:
