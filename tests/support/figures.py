@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "docs" / "results"
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("index.md", "studies.md"))]
 PAGES += sorted((ROOT / "docs" / "performance").glob("*.md"))
 MARK = re.compile(r"(<!-- (figure|source|paper|not measured): ([^>]*?) -->)(.*?)(<!-- end -->)", re.DOTALL)
@@ -52,6 +53,12 @@ VERSION = re.compile(
 NO_TEXT = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)|<!--.*?-->", re.DOTALL | re.MULTILINE)
 
 
+def results(file: str) -> list[dict[str, Any]]:
+    """Return the results in a file: one, or a collection."""
+    stored = json.loads((RESULTS / f"{file}.json").read_text(encoding="utf-8"))
+    return list(stored.get("results", [stored]))
+
+
 def rows(files: str, wanted: dict[str, str]) -> Iterator[dict[str, Any]]:
     """Yield the rows of files of results that have what is wanted, each with its file, panel, processor and command.
 
@@ -60,9 +67,8 @@ def rows(files: str, wanted: dict[str, str]) -> Iterator[dict[str, Any]]:
     """
     one_of = {key: re.split(",(?! )", value) for key, value in wanted.items()}
     for file in files.split(","):
-        stored = json.loads((ROOT / "docs" / "results" / f"{file}.json").read_text(encoding="utf-8"))
         found = False
-        for result in stored.get("results", [stored]):
+        for result in results(file):
             said = {"file": file, "cpu": result["environment"]["cpu"], "command": result["command"]}
             for panel, of_panel in ({"": [result]} if "app" in result else result["panels"]).items():
                 for row in ({**row, **said, "panel": panel} for row in of_panel):

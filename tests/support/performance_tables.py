@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from support.figures import ROOT, rows
+from support.figures import RESULTS, rows
 
 Cells = list[str]
 Rows = Iterator[Cells]
@@ -123,7 +123,7 @@ def predictions() -> Rows:
 
     shipped = machine.read(str(Path(machine.__file__).parent / "machines" / "two_cores.json"))
     for file, latency in {"fit": 20.0, "held-out": 20.0, "delay-100": 100.0, "delay-500": 500.0}.items():
-        steps = observations.read([ROOT / "docs" / "results" / f"model-{file}.json"]).some_steps()
+        steps = observations.read([RESULTS / f"model-{file}.json"]).some_steps()
         errors = sorted(abs(row["error"]) for row in fit.errors(with_latency(shipped, latency), steps))
         within = sum(error <= GOAL for error in errors)
         applications = ", ".join(dict.fromkeys(step.app for step in steps))
