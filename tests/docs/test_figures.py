@@ -32,6 +32,7 @@ def test_the_figures_are_those_of_the_recorded_results(page: Path) -> None:
     marks = figures.MARK.findall(text)
     assert len(re.findall("<!-- (?!end)", text)) == text.count("<!-- end -->") == len(marks)
     assert figures.filled(text) == text, "run make figures"
+    assert re.findall(r"^[ -]*<!--.*", text, re.MULTILINE) == [], "what follows would be HTML"
     for _, kind, reason, shown, _ in marks:
         assert shown
         assert kind != "not measured" or reason in figures.REASONS, reason

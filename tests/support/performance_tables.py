@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ def formatted(form: str, row: Entries) -> Cells:
     shown = []
     for cell in form.split(" | "):
         try:
-            shown.append(cell.format_map(row).replace(" us", " µs"))
+            text = cell.format_map(row).replace(" us", " µs")
+            shown.append(re.sub(r"[\d.]+e\+\d+", lambda large: f"{float(large[0]):.0f}", text))
         except TypeError:
             shown.append(NONE)
     return [NONE if cell == "None" else cell for cell in shown]
