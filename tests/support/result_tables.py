@@ -5,18 +5,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from support.by_hand.lines import lines_of
-
-ROOT = Path(__file__).resolve().parents[2]
-
-Cells = list[str]
-Rows = Iterator[Cells]
+from support.figures import ROOT, rows
+from support.performance_tables import PERFORMANCE, Cells, Rows
 
 EXAMPLES, BY_HAND = ROOT / "examples", ROOT / "tests" / "support" / "by_hand"
 NUMBA, SCIPY = "mpi4py and Numba", {1: "SciPy", 2: "SciPy and mpi4py"}
@@ -24,11 +19,8 @@ NUMBA, SCIPY = "mpi4py and Numba", {1: "SciPy", 2: "SciPy and mpi4py"}
 
 def recorded(file: str, **wanted: Any) -> dict[str, Any] | None:
     """Return the row of a file of results that has some entries, or None."""
-    stored = json.loads((ROOT / "docs" / "results" / f"{file}.json").read_text(encoding="utf-8"))
-    rows = [row for one in stored.get("results", [stored]) for panel in one["panels"].values() for row in panel]
-    found = [row for row in rows if wanted.items() <= row.items()]
+    found = [row for row in rows(file, {}) if wanted.items() <= row.items()]
     assert len(found) <= 1, f"{file}: several rows have {wanted}"
-    assert all(row["verified"] for row in found), f"{file}: {wanted} was wrong"
     return found[0] if found else None
 
 
@@ -113,12 +105,12 @@ def krylov() -> Rows:
 
 def sparse() -> Rows:
     """Yield the rows of products of sparse matrices beside SciPy and C."""
-    for entries, rows in (
+    for entries, size in (
         ("27 points", 262_144), ("27 points", 1_124_864), ("130 anywhere", 14_000), ("20 anywhere", 1_000_000)
     ):  # fmt: skip
-        case = {"example": entries, "cells": str(rows)}
+        case = {"example": entries, "cells": str(size)}
         ratios = [ratio("sparse", **case, ranks=ranks, rival=rival) for ranks in (1, 2) for rival in ("SciPy", "C")]
-        yield [entries, f"{rows:,}", *ratios]
+        yield [entries, f"{size:,}", *ratios]
 
 
 def multigrid() -> Rows:
@@ -171,21 +163,6 @@ def gallery() -> Rows:
             yield [f"`{name}`", lines, by_hand, what, rival, ratios[0], ratios[2] if ratios[1] == "-" else ratios[1]]
 
 
-def gpu_code() -> Rows:
-    """Yield the rows of what NVIDIA's assembler makes of our kernels, before the last change of them and now."""
-    results = json.loads((ROOT / "docs" / "results" / "gpu-code.json").read_text(encoding="utf-8"))["results"]
-    rows = [row for result in results for row in result["panels"]["gpu-code"]]
-    found = {(row["kernel"], row["capability"], row["when"]): row for row in rows}
-    numbers = (
-        "registers blocks local_bytes shared_bytes instructions loads stores shared floating moves integers control"
-    )
-    for kernel, capability in dict.fromkeys(key[:2] for key in found):
-        before, now = (found[kernel, capability, when] for when in ("before", "now"))
-        pairs = [(before[name], now[name]) for name in numbers.split()]
-        cells = (f"{old:g}" if old == new else f"{old:g} → {new:g}" for old, new in pairs)
-        yield [kernel, capability, now["shape"], *cells]
-
-
 TABLES: dict[tuple[str, str], Callable[[], Rows]] = {
     ("performance/own-problems.md", "## Examples beside the same programs by hand"): examples,
     ("performance/own-problems.md", "## Sparse matrices beside SciPy and C"): sparse,
@@ -193,8 +170,8 @@ TABLES: dict[tuple[str, str], Callable[[], Rows]] = {
     ("performance/own-problems.md", "## Files beside h5py and zarr by hand"): files,
     ("performance/own-problems.md", "## Fourier transforms beside mpi4py-fft and SciPy"): transforms,
     ("performance/own-problems.md", "## Conjugate gradients beside loops by hand"): krylov,
-    ("performance/gpus.md", "## Code for GPUs"): gpu_code,
     ("guide/gallery.md", "## Lines and times"): gallery,
+    **PERFORMANCE,
 }
 """What makes the rows of the first table below a heading, by page and heading."""
 
@@ -202,23 +179,23 @@ TABLES: dict[tuple[str, str], Callable[[], Rows]] = {
 def shown(page: str, heading: str) -> list[Cells]:
     """Return the rows of a table as the page has them."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    start, end = _place(text, heading)
+    start, end = place(text, heading)
     return [line.strip("| ").split(" | ") for line in text[start:end].splitlines()]
 
 
 def write() -> None:
     """Write the rows of all tables."""
-    for (page, heading), rows in TABLES.items():
+    for (page, heading), made in TABLES.items():
         path = ROOT / "docs" / page
         text = path.read_text(encoding="utf-8")
-        start, end = _place(text, heading)
-        lines = "".join(f"| {' | '.join(cells)} |\n" for cells in rows())
+        start, end = place(text, heading)
+        lines = "".join(f"| {' | '.join(cells)} |\n" for cells in made())
         path.write_text(text[:start] + lines + text[end:], encoding="utf-8")
 
 
-def _place(text: str, heading: str) -> tuple[int, int]:
-    """Where the rows of the first table below a heading begin and end."""
-    found = re.compile(r"^\|(?:-+\|)+\n((?:\|.*\n)*)", re.M).search(text, text.index(f"\n{heading}\n"))
+def place(text: str, heading: str) -> tuple[int, int]:
+    """Return where the rows of the first table below a heading begin and end."""
+    found = re.compile(r"^\|(?:-+\|)+\n((?:\|.*\n)*)", re.M).search(text, f"\n{text}".index(f"\n{heading}\n"))
     assert found is not None, f"there is no table below {heading}"
     return found.span(1)
 
