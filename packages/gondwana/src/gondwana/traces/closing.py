@@ -92,10 +92,15 @@ def _operations(about: dict[str, Any]) -> list[str]:
     for row in rows:
         seconds = row["seconds"]
         slowest = max(range(len(seconds)), key=seconds.__getitem__)
-        name = row["name"] if len(row["name"]) <= _LONGEST else f"{row['name'][: _LONGEST - 3]}..."
-        mean, most = (f"{number:#.3g} s" for number in (sum(seconds) / len(seconds), seconds[slowest]))
+        name = row["name"].removeprefix("wait for ") if row["category"] == "wait" else row["name"]
+        name = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."
+        mean, most = map(_duration, (sum(seconds) / len(seconds), seconds[slowest]))
         lines.append(f"{name:26}{row['category']:>11}{mean:>10}{most:>10}{slowest:>6}{sum(seconds) / whole:>7.1%}")
     return lines
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:#.3g} s" if seconds >= 0.1 else f"{1e3 * seconds:#.3g} ms"
 
 
 def _traffic(matrix: dict[str, list[list[int]]]) -> list[str]:

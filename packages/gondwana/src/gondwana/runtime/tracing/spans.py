@@ -64,6 +64,14 @@ def each_method(category: Category) -> Callable[[C], C]:
     return decorate
 
 
+def source(function: Any) -> dict[str, str]:
+    """Return where a function is, for traces: nothing if no file has it. Local."""
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_filename.startswith("<"):
+        return {}
+    return {"source": f"{code.co_filename}:{code.co_firstlineno}"}
+
+
 def _recorded(
     function: Callable[P, R],
     category: Category,
