@@ -52,6 +52,7 @@ html_static_path = ["_static"]
 # Pages without others below them need no list of them.
 html_sidebars = {key: [] for key in ("studies", "reliability", "security", "genindex", "search")}
 html_css_files = ["gondwana.css"]
+html_context = {"default_mode": "auto"}  # else the theme reports an error to each new visitor
 html_theme_options = {"navigation_with_keys": False, "show_prev_next": True, "secondary_sidebar_items": ["page-toc"]}
 
 
