@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import tempfile
@@ -86,7 +87,7 @@ def _write(trace: _File, folder: str, otf2: Any) -> None:
             titles[event.name][event.pid, event.tid] = str(event.args.get("name"))
         else:
             by_place.setdefault((event.pid, event.tid), []).append(event)
-    with otf2.writer.open(folder, timer_resolution=10**9) as archive:
+    with contextlib.closing(otf2.writer.Writer(folder, timer_resolution=10**9)) as archive:
         archive.creator, archive.description = "Gondwana", " ".join(trace.gondwana["command"])
         known, groups, locations = archive.definitions, {}, {}
         job = known.system_tree_node("job", class_name="machine")
@@ -101,7 +102,9 @@ def _write(trace: _File, folder: str, otf2: Any) -> None:
         writing = _Writing(otf2, known, {rank: locations[rank, 0] for rank in sorted(groups)})
         for place, events in by_place.items():
             writing.write(archive.event_writer_from_location(locations[place]), events)
-        writing.define_categories()
+        for category in sorted({category for _, category, _ in writing.regions}):
+            members = tuple(region for key, region in writing.regions.items() if key[1] == category)
+            known.group(category, otf2.GroupType.REGIONS, members=members)
 
 
 class _Writing:
@@ -111,11 +114,14 @@ class _Writing:
         otf2: the package.
         known: definitions of the archive.
         main: location of the program by rank.
+
+    Attributes:
+        regions: regions by name, category and source.
     """
 
     def __init__(self, otf2: Any, known: Any, main: dict[int, Any]) -> None:
         self._otf2, self._known, self._ranks = otf2, known, list(main)
-        self._regions: dict[tuple[str, str, str], Any] = {}
+        self.regions: dict[tuple[str, str, str], Any] = {}
         self._tags: dict[str, int] = {}
         self._numbers = {name: known.attribute(name, name, otf2.Type.UINT64) for name in _NUMBERS}
         counting = {"metric_mode": otf2.MetricMode.ACCUMULATED_POINT, "value_type": otf2.Type.UINT64}
@@ -149,15 +155,9 @@ class _Writing:
 
     def _region(self, name: str, category: str, source: str) -> Any:
         key = name, category, source
-        if key not in self._regions:
+        if key not in self.regions:
             file, _, line = source.partition(" and ")[0].rpartition(":")
             role = getattr(self._otf2.RegionRole, _ROLES.get(category, "FUNCTION"))
             place = {"source_file": file, "begin_line_number": int(line)} if file else {}
-            self._regions[key] = self._known.region(name, description=category, region_role=role, **place)
-        return self._regions[key]
-
-    def define_categories(self) -> None:
-        """Define a group of the regions of each category."""
-        for category in sorted({category for _, category, _ in self._regions}):
-            members = tuple(region for key, region in self._regions.items() if key[1] == category)
-            self._known.group(category, self._otf2.GroupType.REGIONS, members=members)
+            self.regions[key] = self._known.region(name, description=category, region_role=role, **place)
+        return self.regions[key]

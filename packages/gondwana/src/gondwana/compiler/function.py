@@ -82,7 +82,7 @@ class JitFunction(Compilable, Generic[P, R]):
         self._watch = watch(function)
         functools.update_wrapper(self, function)
 
-    @traced("compiled", lambda self, *_a, **_k: self._name, about=lambda self, *_a, **_k: source(self.py_func))
+    @traced("compiled", lambda self, *_args, **_kwargs: self._name, about=source)
     @flushing
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled function."""

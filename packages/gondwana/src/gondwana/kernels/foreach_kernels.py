@@ -305,7 +305,7 @@ def cells(_kernel: Kernel | None, domain: Any = NO_DOMAIN, *_args: Any, **_kwarg
 
 def origin(kernel: Kernel, *_args: Any, **_kwargs: Any) -> dict[str, Any]:
     """Return where the function of a kernel is, and the threads that run it, for traces. Local."""
-    return {**source(kernel.py_func), "threads": threads()}
+    return {**source(kernel), "threads": threads()}
 
 
 class Foreach(Kernel):

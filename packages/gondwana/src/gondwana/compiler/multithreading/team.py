@@ -119,11 +119,7 @@ def _error() -> RuntimeError:
     return RuntimeError("teams of threads are for compiled code: see gw.parallel")
 
 
-@traced(
-    "compiled",
-    lambda function, *_args, **_kwargs: getattr(function, "__qualname__", "?"),
-    about=lambda function, *_args, **_kwargs: source(getattr(function, "py_func", None)),
-)
+@traced("compiled", lambda function, *_args, **_kwargs: getattr(function, "__qualname__", "?"), about=source)
 def parallel(function: Callable[..., R], *args: Any, threads: int | None = None, slots: int | None = None) -> R:
     """Run a compiled function on several threads of this rank as a team; return when all have returned. Local; blocks.
 
