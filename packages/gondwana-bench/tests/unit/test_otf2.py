@@ -112,6 +112,8 @@ def test_an_archive_replaces_nothing(tmp_path: Path) -> None:
     pytest.importorskip("otf2", reason="the package otf2 is not installed")
     with pytest.raises(UsageError, match="this is there already; name a new folder"):
         convert(tmp_path / "t.json", tmp_path)
+    with pytest.raises(UsageError, match="nowhere is no folder that can be written; name a new folder"):
+        convert(tmp_path / "t.json", tmp_path / "nowhere" / "out")
 
 
 def test_without_the_package_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

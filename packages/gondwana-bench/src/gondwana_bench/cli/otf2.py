@@ -63,8 +63,9 @@ def otf2(
     except ImportError:
         needed = "gondwana otf2 needs the package otf2, for Python 3.11 on x86-64: pip install 'gondwana[otf2]'"
         raise UsageError(needed) from None
-    if os.path.lexists(folder):
-        raise UsageError(printable(f"--out {folder}: this is there already; name a new folder"))
+    obstacle = None if os.access(folder.parent, os.W_OK) else f"{folder.parent} is no folder that can be written"
+    if obstacle or os.path.lexists(folder):
+        raise UsageError(printable(f"--out {folder}: {obstacle or 'this is there already'}; name a new folder"))
     content = read_file(trace, str(trace), LARGEST, "give a file that gondwana run --trace wrote")
     with tempfile.TemporaryDirectory(prefix=".otf2-", dir=folder.parent) as aside:
         draft = os.path.join(aside, "archive")
