@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,9 @@ html_theme_options = {"navigation_with_keys": False, "show_prev_next": True, "se
 
 html_math_renderer = "mathml"
 
+_LONG = 14
+"""Letters of a word that is wide for a column of a table on a phone."""
+
 
 def write_inline(writer: HTML5Translator, node: nodes.math) -> None:
     """Write a formula as MathML, which browsers show without a script."""
@@ -75,7 +79,17 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("mathml", (write_inline, None), (write_block, None))
     for function in gw.empty, gw.zeros, gw.ones, gw.full, gw.from_numpy, gw.from_function:
         show_defaults(function)
+    app.connect("doctree-read", let_break)
     app.connect("build-finished", draw_report)
+
+
+def let_break(app: Sphinx, document: nodes.document) -> None:
+    """Let names of many letters break at dots and capitals in tables, which then fit a phone."""
+    for entry in document.findall(nodes.entry):
+        for text in list(entry.findall(nodes.Text)):
+            parts = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[a-z]\.)(?=\w)", "\u200b", text)
+            if max(map(len, text.split()), default=0) > _LONG and not isinstance(text.parent, nodes.literal):
+                text.parent.replace(text, nodes.Text(parts))
 
 
 class Text:
