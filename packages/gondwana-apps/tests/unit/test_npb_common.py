@@ -113,7 +113,7 @@ def test_lines_fit_a_terminal_and_words_stay_whole(
     _, folded, narrow = run(capsys, "--class", "A")
     assert max(map(len, out.splitlines())) > 80 >= max(map(len, narrow.splitlines()))
     assert found.keys() == folded.keys()
-    changing = r"[\d.]+(E.\d+)?"
+    changing = r"-?[\d.]+(E.\d+)?"
     assert re.sub(changing, "", narrow).split() == re.sub(changing, "", out).split()
 
 
