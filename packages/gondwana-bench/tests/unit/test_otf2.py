@@ -92,6 +92,33 @@ def contents(otf2: Any, archive: Any) -> tuple[Counter[Any], dict[Any, list[int]
     return spans, dict(sent), moved
 
 
+def test_streams_of_devices_and_spans_that_begin_together(tmp_path: Path) -> None:
+    otf2 = pytest.importorskip("otf2", reason="the package otf2 is not installed")
+    names = [("process_name", 0, "rank 0 on x"), ("thread_name", 0, "program"), ("thread_name", 3, "device, stream 1")]
+    spans = [(0, 0, 9, "rank"), (0, 0, 2, "outer"), (0, 0, 1, "inner"), (0, 2, 0, "nothing"), (3, 1, 5, "kernel")]
+    spans += [(0, 8, 3, "cut off")]  # as of damaged records
+    events = [{"ph": "M", "pid": 0, "tid": tid, "name": key, "args": {"name": name}} for key, tid, name in names]
+    events += [
+        {"ph": "X", "pid": 0, "tid": tid, "ts": ts, "dur": dur, "name": name, "cat": "device"}
+        for tid, ts, dur, name in spans
+    ]
+    (tmp_path / "t.json").write_text(json.dumps({"gondwana": {"command": ["x"]}, "traceEvents": events}))
+    convert(tmp_path / "t.json", tmp_path / "out")
+    with otf2.reader.open(str(tmp_path / "out" / "traces.otf2")) as archive:
+        kinds = {location.name: location.type for location in archive.definitions.locations}
+        found = [
+            (location.name, type(event).__name__, event.time, event.region.name) for location, event in archive.events
+        ]
+    kind = otf2.LocationType
+    assert kinds == {"program": kind.CPU_THREAD, "device, stream 1": kind.ACCELERATOR_STREAM}
+    assert [event[1:] for event in found if event[0] == "program"] == [
+        ("Enter", 0, "rank"), ("Enter", 0, "outer"), ("Enter", 0, "inner"), ("Leave", 1000, "inner"),
+        ("Leave", 2000, "outer"), ("Enter", 2000, "nothing"), ("Leave", 2000, "nothing"), ("Enter", 8000, "cut off"),
+        ("Leave", 9000, "cut off"), ("Leave", 9000, "rank"),
+    ]  # fmt: skip
+    assert [event[1:3] for event in found if event[0] != "program"] == [("Enter", 1000), ("Leave", 6000)]
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -100,8 +100,7 @@ def _parser() -> Parser:
     for side in "xyz":
         what = f"points of a rank along {side}: 16, 24, 32, ... [the longest side given, else of --file]"
         parser.add_argument(f"--n{side}", type=whole, metavar="N", help=what)
-    what = "seconds of the timed phase; 0: every phase once [of --file; 0 with a size]"
-    parser.add_argument("--rt", type=whole, metavar="SECONDS", help=what)
+    parser.add_argument("--rt", type=whole, metavar="SECONDS", help="seconds to time; 0: every phase once [of --file]")
     parser.add_argument("--pz", type=whole, metavar="N", help="layers of ranks along z with the height --zl [0]")
     parser.add_argument("--zl", type=whole, metavar="N", help="points along z of a rank there [needed with --pz]")
     parser.add_argument("--zu", type=whole, metavar="N", help="points along z of the other ranks [needed with --pz]")
