@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,10 +53,14 @@ html_static_path = ["_static"]
 # Pages without others below them need no list of them.
 html_sidebars = {key: [] for key in ("studies", "reliability", "security", "genindex", "search")}
 html_css_files = ["gondwana.css"]
+html_context = {"default_mode": "auto"}  # else the theme reports an error to each new visitor
 html_theme_options = {"navigation_with_keys": False, "show_prev_next": True, "secondary_sidebar_items": ["page-toc"]}
 
 
 html_math_renderer = "mathml"
+
+_LONG = 14
+"""Letters of a word that is wide for a column of a table on a phone."""
 
 
 def write_inline(writer: HTML5Translator, node: nodes.math) -> None:
@@ -74,7 +79,17 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("mathml", (write_inline, None), (write_block, None))
     for function in gw.empty, gw.zeros, gw.ones, gw.full, gw.from_numpy, gw.from_function:
         show_defaults(function)
+    app.connect("doctree-read", let_break)
     app.connect("build-finished", draw_report)
+
+
+def let_break(app: Sphinx, document: nodes.document) -> None:
+    """Let names of many letters break at dots and capitals in tables, which then fit a phone."""
+    for entry in document.findall(nodes.entry):
+        for text in list(entry.findall(nodes.Text)):
+            parts = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[a-z]\.)(?=\w)", "\u200b", text)
+            if max(map(len, text.split()), default=0) > _LONG and not isinstance(text.parent, nodes.literal):
+                text.parent.replace(text, nodes.Text(parts))
 
 
 class Text:

@@ -64,6 +64,7 @@ HOMES = {
     "adios2": ("gondwana/io/adios.py",),
     "h5py": ("gondwana/io/files/hdf5_files.py",),
     "zarr": ("gondwana/io/files/zarr_files.py",),
+    "otf2": ("gondwana_bench/cli/otf2.py",),
     "cuda": ("gondwana/gpu/bindings.py", "gondwana_bench/gpu/nvrtc.py"),
 }
 MODULES = sorted(SOURCE.rglob("*.py"))

@@ -11,7 +11,7 @@ KEYS = {
     "X": ({"ph", "pid", "tid", "ts", "dur", "name", "cat"}, {"args"}),
     "M": ({"ph", "pid", "name", "args"}, {"tid"}),
     "C": ({"ph", "pid", "tid", "ts", "name", "args"}, set()),
-    "s": ({"ph", "pid", "tid", "ts", "name", "cat", "id"}, set()),
+    "s": ({"ph", "pid", "tid", "ts", "name", "cat", "id"}, {"args"}),
     "f": ({"ph", "pid", "tid", "ts", "name", "cat", "id", "bp"}, set()),
 }
 """Keys that an event of each phase has, and that it may have."""

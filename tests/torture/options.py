@@ -280,6 +280,7 @@ def inputs(rng: random.Random, folder: Path) -> Case:
     sets = [f"--set=DistanceMatrixFile={file}"]
     words = rng.choice((
         ["report", file, "-o", "page.html"],
+        ["otf2", file, "-o", "archive"],
         ["model", "fit", file, "-o", "machine.json"],
         ["model", "fit", "result.json", "--record", file, "-o", "machine.json"],
         ["model", "check", "result.json", "--machine", file],

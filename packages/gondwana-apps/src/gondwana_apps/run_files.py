@@ -16,6 +16,7 @@ from gondwana.io import checkpoint
 from gondwana.io.paths import PATIENCE_S, check_output, is_dataset
 from gondwana.io.reservation import check_free
 from gondwana.io.writer import StepWriter
+from gondwana_apps.sentences import say
 from gondwana_apps.settings_files import file_name
 
 if TYPE_CHECKING:
@@ -133,8 +134,8 @@ def restore(keys: Keys, arrays: Arrays, physics: Mapping[str, Any], team: gw.Tea
         found = checkpoint.load(keys.restart_input, arrays, settings=physics, team=team)
     if team.rank == 0:
         for reason in found.skipped:
-            print(f"note: {reason}: continuing from {found.path.name}")
-        print(f"continuing after step {found.step}")
+            say(f"note: {reason}: continuing from {found.path.name}")
+        say(f"continuing after step {found.step}")
     return found
 
 

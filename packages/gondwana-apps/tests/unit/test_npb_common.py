@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import random
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -101,6 +102,19 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, 
     out = capsys.readouterr().out
     pairs = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
     return status, {key.strip(): value.strip() for key, value in pairs.items()}, out
+
+
+def test_lines_fit_a_terminal_and_words_stay_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NPB_TIMER_FLAG", "1")
+    _, found, out = run(capsys, "--class", "A")
+    monkeypatch.setenv("GONDWANA_TERMINAL", "80,0")
+    _, folded, narrow = run(capsys, "--class", "A")
+    assert max(map(len, out.splitlines())) > 80 >= max(map(len, narrow.splitlines()))
+    assert found.keys() == folded.keys()
+    changing = r"-?[\d.]+(E.\d+)?"
+    assert re.sub(changing, "", narrow).split() == re.sub(changing, "", out).split()
 
 
 def test_stream_has_its_official_values() -> None:

@@ -7,8 +7,6 @@ import html.parser
 import json
 import math
 import re
-import shutil
-import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -24,7 +22,7 @@ from gondwana_bench.report.draw import figures
 from gondwana_bench.report.rows import Panel, figure
 from gondwana_bench.report.sources import load_in_words
 from gondwana_bench.report.verdicts import verdicts
-from support import jobs
+from support import browser, jobs
 from support.result_files import application, benchmark, environment, model, row, trace, write
 
 ROOT = Path(__file__).parents[4]
@@ -483,23 +481,7 @@ def test_what_has_changed_is_marked(tmp_path: Path) -> None:
     assert len(read([tmp_path])) == 2, "a folder stands for its files"
 
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-def browse(folder: Path, address: str) -> str:
-    """What a browser makes of a page, which it must show without complaint."""
-    assert CHROMIUM is not None
-    words = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
-        "--window-size=1400,900", f"--user-data-dir={folder / 'profile'}", "--dump-dom", address,
-    ]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "CONSOLE" not in done.stderr
-    return done.stdout
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+@browser.needed
 def test_a_browser_filters_without_complaint(tmp_path: Path) -> None:
     slow = {"ratio": 0.5, "ratio_low": 0.4, "ratio_high": 0.6, "goal": None, "met": None}
     write(tmp_path, benchmark("rma", {"rma": [row("put", size) for size in SIZES]}), "a.json")
@@ -507,18 +489,18 @@ def test_a_browser_filters_without_complaint(tmp_path: Path) -> None:
     write(tmp_path, trace(3), "c.json")
     out = tmp_path / "page.html"
     out.write_text(page(read([tmp_path])), encoding="utf-8")
-    found = browse(tmp_path, f"{out.as_uri()}#slower")
+    found = browser.browse(f"{out.as_uri()}#slower", tmp_path)
     assert re.search(r'<button id="theme" type="button">(Dark|Light) colours</button>', found), "the script ran"
     assert '<main data-shown="slower">' in found
     assert re.search(r'<button type="button" data-filter="slower" aria-pressed="true">slower 3</button>', found)
     assert re.findall(r'<details class="(group[^"]*)" open="">', found) == ["group is-slower"]
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+@browser.needed
 def test_the_stored_results_are_surveyed_on_few_screens(tmp_path: Path) -> None:
     text = re.sub(r"<meta http-equiv[^>]*>", "", stored_page())
     measure = "<script>document.title = document.documentElement.scrollHeight</script>"
     out = tmp_path / "page.html"
     out.write_text(text.replace("</body>", f"{measure}</body>"), encoding="utf-8")
-    [height] = re.findall(r"<title>(\d+)</title>", browse(tmp_path, out.as_uri()))
+    [height] = re.findall(r"<title>(\d+)</title>", browser.browse(out.as_uri(), tmp_path))
     assert int(height) < 2500

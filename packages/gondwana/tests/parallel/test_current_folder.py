@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -30,13 +31,21 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def test_commands_run_their_own_modules(hostile: Path, tmp_path: Path) -> None:
+    findings = tmp_path / "findings.json"
     for words in (
         ["run", "npb-cg", "--class", "S"],
-        ["doctor"],
+        ["doctor", "--json", str(findings)],
     ):
-        outcome = jobs.run_command([*GONDWANA, *words], cwd=hostile, timeout=120)
+        outcome = jobs.run_command(
+            [*GONDWANA, *words], cwd=hostile, timeout=120, variables={"GONDWANA_TERMINAL": "80,80"}
+        )
         assert not (tmp_path / "marker").exists(), f"{words}: {outcome}"
         assert outcome.status == 0, f"{words}: {outcome}"
+        wide = [line for line in outcome.stdout.splitlines() if len(line) > 80 and len(line.split()) > 1]
+        assert wide == [], "only words that are longer than the terminal leave it"
+    shown = set(outcome.stdout.split())
+    for finding in json.loads(findings.read_text())["findings"]:
+        assert {word for key in ("subject", "found", "remedy") for word in finding[key].split()} <= shown, finding
 
 
 def test_interpreters_of_ours_start_without_the_current_folder() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from support import browser
 from support.jobs import left_behind
 
 PROGRAM = """
@@ -108,20 +108,13 @@ def test_the_ranks_tell_what_they_do(view: str) -> None:
     assert any(is_view(int(pid), port) for pid in os.listdir("/proc") if pid.isdecimal())
 
 
+@browser.needed
 def test_the_page_shows_it_without_an_error(view: str, tmp_path: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("needs Chromium")
-    words = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--user-data-dir={tmp_path}"]
-    done = subprocess.run(
-        [browser, *words, "--virtual-time-budget=4000", "--window-size=390,900", "--dump-dom", view],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert "CONSOLE" not in done.stderr
+    shown = browser.browse(view, tmp_path, width=390)
     for text in ("a long work", "2 ranks", "1000 of 1000000000", "12.5 GB/s", "T: 0 (dark) to 329 (bright)", "40 x 30"):
-        assert text in done.stdout
-    assert "program.py:10" in done.stdout
-    assert done.stdout.count("<canvas") == 1
+        assert text in shown
+    assert "program.py:10" in shown
+    assert shown.count("<canvas") == 1
 
 
 IN_A_NOTEBOOK = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +28,15 @@ HELLO = """
 import socket
 import gondwana as gw
 print(gw.world.rank, gw.world.size, gw.launched_by(), int(gw.world.allreduce(1)), socket.gethostname(), flush=True)
+"""
+
+COOLS = """
+import time
+import gondwana as gw
+with gw.ProgressBar(gw.world, "cooling", 250) as bar:
+    for step in range(250):
+        time.sleep(0.1)
+        bar.show(step + 1)
 """
 
 SAVES = """
@@ -181,6 +191,19 @@ def test_a_shell_of_a_step_starts_ranks(cluster: Cluster) -> None:
     outcome = cluster.run("salloc", "-Q", "-n2", "script", "-qec", shell, "/dev/null")
     assert outcome.status == 0, str(outcome)
     assert sorted(line.split()[:2] for line in cluster.read("found").splitlines()) == [["0", "2"], ["1", "2"]]
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("start", ["gondwana run", "srun -N2 --mpi=pmix python -P -m gondwana.cli.rank"])
+def test_progress_is_a_line_every_ten_seconds(start: str, cluster: Cluster) -> None:
+    """Rank 0 is on another host than the terminal of srun, to which it cannot write a bar."""
+    program = cluster.write("cools.py", COOLS)
+    outcome = cluster.run("salloc", "-Q", "-N2", "script", "-qec", f"{start} {program}", "/dev/null", timeout=150)
+    assert outcome.status == 0, str(outcome)
+    # Below srun alone Open MPI has something to say, too.
+    lines = [line for line in outcome.stdout.splitlines() if "cooling" in line]
+    assert 2 <= len(lines) <= 3, str(outcome)
+    assert all(re.fullmatch(r"cooling: \d+ of 250, [\d.]+/s, 0:00:\d\d left, \d+ MiB", line) for line in lines), lines
 
 
 def test_without_pmix_the_launcher_of_the_mpi_starts_ranks(cluster: Cluster) -> None:

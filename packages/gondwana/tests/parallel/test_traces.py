@@ -42,6 +42,7 @@ def test_a_trace_has_all_time_and_all_traffic(ranks: int, tmp_path: Path) -> Non
     assert (about["schema"], about["trace"], about["ranks"]) == (1, "traced_work.py", ranks)
     assert about["complete"]
     assert not about["notes"]
+    assert [event["name"] for event in trace["traceEvents"] if "<" in event["name"]] == [], "names are plain"
     assert about["command"][:4] == ["gondwana", "run", "-n", str(ranks)]
     assert f"trace of {ranks} rank" in errors
     for rank in range(ranks):
@@ -72,7 +73,9 @@ def test_a_trace_has_all_time_and_all_traffic(ranks: int, tmp_path: Path) -> Non
 def check_compiled(trace: dict[str, Any]) -> None:
     """The waits of compiled code are inside of its call, on the track of the program."""
     for rank in range(2):
-        (call,) = trace_format.spans(trace, rank, "compiled.<locals>.turns")
+        (call,) = trace_format.spans(trace, rank, "turns")
+        file, line = call["args"]["source"].split(":")
+        assert (file, "def turns" in PROGRAM.read_text().splitlines()[int(line)]) == (str(PROGRAM), True)
         for name in ("gw.wait", "gw.allreduce", "gw.barrier", "start plan", "wait for plan"):
             found = trace_format.spans(trace, rank, name)
             assert len(found) == ROUNDS, name

@@ -160,6 +160,71 @@ def _smooth(p: Any, new: Any, old: Any) -> None:
     new[p] = old[p]
 
 
+PAIRS = """
+import gondwana as gw
+
+def kernels():
+    @gw.foreach
+    def spread(p, out, a):
+        out[p] = a[p]
+
+    @gw.reduce
+    def add(p, a):
+        return a[p]
+
+    return spread, add
+
+spread, add = kernels()
+box, between = gw.RectDomain((0, 0, 0), (5, 6, 7)), gw.Intermediate()
+a, b = gw.Array.full(box, 1.0), gw.Array.zeros(box)
+gw.fused(box.shrink(1), (spread, between, a), (spread, b, between))
+gw.fused(box.shrink(2), second=(add, between), first=(spread, between, a))
+for wrong in ((None,), 5):
+    try:
+        gw.fused(box, wrong, wrong)
+    except ValueError as error:
+        print(error)
+print(gw.threads())
+"""
+
+
+def test_fused_kernels_say_what_they_work_on(tmp_path: Path) -> None:
+    (tmp_path / "pairs.py").write_text(PAIRS)
+    words = [sys.executable, "pairs.py"]
+    outcome = jobs.run_command(words, cwd=tmp_path, variables={"GONDWANA_TRACE": "t.json", "GONDWANA_INTERPRET": "1"})
+    assert outcome.status == 0, str(outcome)
+    assert outcome.stdout.count("fused takes pairs") == 2
+    trace = trace_format.read(tmp_path / "t.json")
+    found = {span["name"]: span.get("args") for span in trace_format.spans(trace, 0) if span["cat"] == "kernel"}
+    lines = {name: f"{tmp_path}/pairs.py:{line}" for name, line in (("spread", 5), ("add", 9))}
+    assert found["spread and spread"] == {
+        "source": f"{lines['spread']} and {lines['spread']}",
+        "threads": int(outcome.stdout.splitlines()[-1]),
+        "cells": 3 * 4 * 5,
+    }
+    assert found["spread and add"]["source"] == f"{lines['spread']} and {lines['add']}"
+    assert found["spread and add"]["cells"] == 1 * 2 * 3
+    assert "source" not in found["? and ?"], "what is no pair of kernels is refused as without a trace"
+
+
+def test_each_thread_has_a_track(one: Recorder) -> None:
+    """Compiled code knows the identifiers of its threads only; one of them is a thread of Python."""
+    begin, own = now(), 1 << 40
+    one.track_of(own + 7, "reader")
+    for strand in range(2):
+        one.track_of(-1000 - strand, "tasks", main=True)
+    for place, thread in enumerate([own, own + 7, own + 8, own]):
+        one.add_at(begin + 2000 * place, 1000, part.SIGNAL_WAIT, thread)
+    one.finish()
+    merge(one.file)
+    trace = trace_format.read(one.file)
+    waits = [span["tid"] for span in trace_format.spans(trace, 0, "gw.wait")]
+    names = {event["tid"]: event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "thread_name"}
+    threads = ["compiled thread 1", "compiled thread 2", "reader"]
+    assert sorted(names.values()) == sorted([*threads, "program", "tasks 1", "tasks 2"])
+    assert sorted(names[track] for track in waits) == sorted([*threads, threads[0]])
+
+
 def test_damage_of_any_byte_or_line_is_left_out_or_refused(tmp_path: Path) -> None:
     """Whatever a disk or a hand does to the parts: a trace that viewers take, or one line."""
     file, stored = tmp_path / "trace.json", {}
@@ -379,7 +444,7 @@ def test_small_matrices_are_printed_whole(tmp_path: Path) -> None:
         "time of the ranks: kernel 75.0%, wait 25.0%",
         "operation                        kind      mean   slowest  rank  share",
         "step                           kernel    1.50 s    2.00 s     1  75.0%",
-        "wait for the exchange ...        wait   0.250 s   0.500 s     0  12.5%",
+        "the exchange of ghosts           wait   0.250 s   0.500 s     0  12.5%",
         "sent: 3.0 MiB in 2 messages",
         "    sent by        to 0       to 1",
         "      rank 0          -    3.0 MiB",

@@ -121,7 +121,7 @@ def _parse(argv: list[str]) -> Given:
     )
     parser.add_argument("--preset", metavar="NAME", help=f"settings to start from: {', '.join(PRESETS)} [charge5]")
     parser.add_argument("--points", metavar="FILE", help="points to read: replaces the key DistanceMatrixFile")
-    parser.add_argument("--seed", type=whole, default=0, metavar="N", help="of the points that a preset generates [0]")
+    parser.add_argument("--seed", type=whole, default=0, metavar="N", help="number that chooses a preset's points [0]")
     parser.add_argument("--write-points", metavar="FILE", help="write the points as a raw file")
     parser.add_argument("--pictures", metavar="FOLDER", help="draw clusters and their number in this folder")
     options = parser.parse_args(argv)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import sys
 from typing import Any
 
 import gondwana as gw
@@ -40,7 +39,7 @@ INSPECTED_CELLS = 130
 def _parser() -> Parser:
     file = "a JSON object (name ends in .json)"
     parser = settings_parser(Settings, "gray-scott", "Simulate the Gray-Scott reaction in a cube.", file, nargs=None)
-    parser.add_argument("--device", choices=DEVICES, help="where the kernels run, whatever the file says")
+    parser.add_argument("--device", choices=DEVICES, help="where the kernels run [the key device]")
     return parser
 
 
@@ -187,10 +186,10 @@ def _announce(simulation: Simulation) -> None:
 
 
 def _print_timing(simulation: Simulation, pace: Pace) -> None:
-    print(
+    say(
         f"gondwana: gray-scott: {simulation.seconds_preparing:.2f} s to compile and tune for devices, "
         f"{pace.first:.2f} s to the end of the first step, {pace.seconds - pace.first:.2f} s for the others",
-        file=sys.stderr,
+        "stderr",
     )
 
 

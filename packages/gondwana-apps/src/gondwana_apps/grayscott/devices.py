@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from gondwana_apps.grayscott.fields import layout_of
 from gondwana_apps.grayscott.resources import ARRAYS, fitting
 from gondwana_apps.grayscott.settings import Settings
 from gondwana_apps.grayscott.sweeps import between_size
+from gondwana_apps.sentences import say
 
 RESERVE = 64 << 20
 """Bytes of a device that are left to each rank for kernels, graphs and copies."""
@@ -61,11 +61,7 @@ def choose(settings: Settings, team: gw.Team) -> gw.MemoryKind:
         if without:
             if team.rank == 0:
                 reason = next(iter(without.values()))
-                print(
-                    f'gondwana: device "auto" is the host: {gw.name_ranks(list(without))}: {reason}',
-                    file=sys.stderr,
-                    flush=True,
-                )
+                say(f'gondwana: device "auto" is the host: {gw.name_ranks(list(without))}: {reason}', "stderr")
             return gw.host
     return gw.cuda()
 

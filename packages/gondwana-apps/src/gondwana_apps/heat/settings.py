@@ -129,12 +129,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def parser() -> Parser:
     """Return the command line: settings, the options of the original program, and files for results. Local."""
     made = settings_files.settings_parser(
-        Settings, "heat", "Conduct heat in a box that is heated on one side and radiates."
+        Settings, "heat", "Conduct heat in a box of cells of unit size that is heated on one side and radiates."
     )
     defaults = Settings()
     for name, what in OPTIONS.items():
-        made.add_argument(f"-{name}", dest=name, metavar="VALUE", help=f"{what} [default: {getattr(defaults, name):g}]")
-    made.add_argument("--device", choices=("host", "cuda"), help="where the kernels run, whatever the file says")
+        made.add_argument(f"-{name}", dest=name, metavar="VALUE", help=f"{what} [{getattr(defaults, name):g}]")
+    made.add_argument("--device", choices=("host", "cuda"), help="where the kernels run [the key device]")
     made.add_argument("--record", metavar="FILE", help="write the seconds of each step on each rank, as CSV")
     return made
 

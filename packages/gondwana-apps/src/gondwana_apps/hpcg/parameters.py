@@ -98,15 +98,15 @@ def _parser() -> Parser:
     parser = Parser("hpcg", "Run the benchmark HPCG 3.1. Without a size, hpcg.dat in this folder says what to run.")
     parser.add_argument("numbers", nargs="*", type=whole, metavar="N", help=f"in this order: {' '.join(_NAMES)}")
     for side in "xyz":
-        what = f"points of a rank along {side}: 16, 24, 32, ..."
+        what = f"points of a rank along {side}: 16, 24, 32, ... [the longest side given, else of --file]"
         parser.add_argument(f"--n{side}", type=whole, metavar="N", help=what)
-    parser.add_argument("--rt", type=whole, metavar="SECONDS", help="length of the timed phase; 0: every phase once")
-    parser.add_argument("--pz", type=whole, metavar="N", help="layers of ranks along z that have the height --zl")
-    parser.add_argument("--zl", type=whole, metavar="N", help="points along z of the ranks below --pz")
-    parser.add_argument("--zu", type=whole, metavar="N", help="points along z of the others")
+    parser.add_argument("--rt", type=whole, metavar="SECONDS", help="seconds to time; 0: every phase once [of --file]")
+    parser.add_argument("--pz", type=whole, metavar="N", help="layers of ranks along z with the height --zl [0]")
+    parser.add_argument("--zl", type=whole, metavar="N", help="points along z of a rank there [needed with --pz]")
+    parser.add_argument("--zu", type=whole, metavar="N", help="points along z of the other ranks [needed with --pz]")
     for side in "xyz":
-        parser.add_argument(f"--np{side}", type=whole, metavar="N", help=f"ranks along {side}")
-    parser.add_argument("--file", default=FILE, metavar="FILE", help="read it instead of hpcg.dat")
+        parser.add_argument(f"--np{side}", type=whole, metavar="N", help=f"ranks along {side} [chosen]")
+    parser.add_argument("--file", default=FILE, metavar="FILE", help=f"what says the size without --nx [{FILE}]")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON")
     return parser
 

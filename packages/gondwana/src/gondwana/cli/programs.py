@@ -34,7 +34,7 @@ COMMANDS = "gondwana.commands"
 
 EXTRAS = {
     PROGRAMS: ("apps", ("davs", "gray-scott", "heat", "hpcg", "npb-cg", "npb-ft", "npb-mg", "pwc")),
-    COMMANDS: ("bench", ("bench", "model", "report")),
+    COMMANDS: ("bench", ("bench", "model", "otf2", "report")),
 }
 """The extra of this package that brings programs, or commands, and their names."""
 

@@ -21,7 +21,7 @@ from gondwana.compiler.reports.touching import flushing
 from gondwana.compiler.types.arguments import Spec, array_specs, brief, describe, holds_handle, working_precision
 from gondwana.errors import KernelError
 from gondwana.runtime import collector, interruptions
-from gondwana.runtime.tracing import traced
+from gondwana.runtime.tracing import source, traced
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,7 +82,7 @@ class JitFunction(Compilable, Generic[P, R]):
         self._watch = watch(function)
         functools.update_wrapper(self, function)
 
-    @traced("compiled", lambda self, *_args, **_kwargs: self._name)
+    @traced("compiled", lambda self, *_args, **_kwargs: self._name, about=source)
     @flushing
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled function."""
@@ -214,7 +214,19 @@ def check_host(name: str, specs: tuple[Spec, ...]) -> None:
         )
 
 
-@traced("compile", lambda key, *_others: f"compile or load {key[2] if key[0] == 'native' else key[0]}")
+_KINDS = {
+    "call": "a function", "cuda": "a kernel for a GPU", "kernel": "a kernel", "message": "a handler of messages",
+    "pair": "a pair of kernels", "team": "a function for threads",
+}  # fmt: skip
+"""What traces call compiled code, by the first part of its key."""
+
+
+def _title(key: tuple[str, ...], *_others: object) -> str:
+    what = f"{key[2]} of the library" if key[0] == "native" else _KINDS.get(key[0], key[0])
+    return f"compile or load {what}"
+
+
+@traced("compile", _title)
 def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode], *made_by: str) -> cache.ObjectCode:
     """Machine code from the cache, or built now, by one thread at a time; counted in `linker.compilation`.
 

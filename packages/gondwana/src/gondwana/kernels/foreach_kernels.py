@@ -37,7 +37,7 @@ from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.runs import Runs
 from gondwana.kernels.variant import Variant, box_table, box_value
 from gondwana.runtime.races import reporter
-from gondwana.runtime.tracing import traced
+from gondwana.runtime.tracing import source, traced
 from gondwana.transfer import under_way
 from gondwana.transfer.under_way import Use
 
@@ -298,15 +298,14 @@ class Kernel:
         return tuned(loaded, version, (fingerprint(self.py_func), repr(variant)), box, extents, data)
 
 
-def cells(_kernel: Kernel, domain: Any = NO_DOMAIN, *_args: Any, **_kwargs: Any) -> int:
+def cells(_kernel: Kernel | None, domain: Any = NO_DOMAIN, *_args: Any, **_kwargs: Any) -> int:
     """Return the cells of a launch, for traces. Local."""
     return getattr(domain, "size", 0)
 
 
 def origin(kernel: Kernel, *_args: Any, **_kwargs: Any) -> dict[str, Any]:
     """Return where the function of a kernel is, and the threads that run it, for traces. Local."""
-    code = kernel.py_func.__code__
-    return {"source": f"{code.co_filename}:{code.co_firstlineno}", "threads": threads()}
+    return {**source(kernel), "threads": threads()}
 
 
 class Foreach(Kernel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from gondwana.compiler.cache import fingerprint
@@ -22,7 +23,7 @@ from gondwana.kernels.arguments import (
 from gondwana.kernels.backends import Loaded, Table, extents
 from gondwana.kernels.cpu import launch as cpu
 from gondwana.kernels.cuda.shapes import Shape
-from gondwana.kernels.foreach_kernels import Foreach
+from gondwana.kernels.foreach_kernels import Foreach, Kernel, cells, origin
 from gondwana.kernels.intermediate import Intermediate, bytes_kept, numbered
 from gondwana.kernels.reductions import Number, Reduce
 from gondwana.kernels.variant import Order, Variant, box_table, box_value
@@ -48,14 +49,21 @@ _REACH = 1
 """Distance from a point to the farthest one that the second kernel reads."""
 
 
-def _names(_domain: object, *calls: Call, **_options: object) -> str:
-    """The names of kernels, of calls that are not checked yet."""
-    return " and ".join(
-        getattr(call[0], "__qualname__", "?") if isinstance(call, tuple) and call else "?" for call in calls
-    )
+def _kernels(_domain: object = None, first: Any = (), second: Any = (), **_options: object) -> list[Any]:
+    """The kernels of calls that are not checked yet, for traces."""
+    return [call[0] if isinstance(call, tuple) and call else None for call in (first, second)]
 
 
-@traced("kernel", _names)
+def _names(*given: Any, **options: Any) -> str:
+    return " and ".join(getattr(kernel, "__qualname__", "?") for kernel in _kernels(*given, **options))
+
+
+def _origin(*given: Any, **options: Any) -> dict[str, Any]:
+    found = [origin(kernel) for kernel in _kernels(*given, **options) if isinstance(kernel, Kernel)]
+    return found[0] | {"source": " and ".join(one.get("source", "?") for one in found)} if found else {}
+
+
+@traced("kernel", _names, functools.partial(cells, None), _origin)
 def fused(domain: RectDomain, first: Call, second: Call, *, interior: Interior | None = None) -> Number | None:
     """Run two kernels over a domain as if one after the other, in one sweep. Local; asynchronous on devices.
 
@@ -141,7 +149,7 @@ def _report(domain: RectDomain, kernels: Kernels, arguments: Arguments, loaded: 
 
 
 def _foreach(call: Call) -> Foreach:
-    if not call or not isinstance(call[0], Foreach):
+    if not isinstance(call, tuple) or not call or not isinstance(call[0], Foreach):
         raise UsageError(
             f"fused takes pairs (kernel, arguments...) of kernels of gw.foreach, not {call!r}; "
             "the second may be one of gw.reduce"
@@ -150,7 +158,7 @@ def _foreach(call: Call) -> Foreach:
 
 
 def _foreach_or_reduce(call: Call) -> Foreach | Reduce:
-    return call[0] if call and isinstance(call[0], Reduce) else _foreach(call)
+    return call[0] if isinstance(call, tuple) and call and isinstance(call[0], Reduce) else _foreach(call)
 
 
 def _checked(interior: Interior, kernels: Kernels) -> Kernels:
@@ -208,7 +216,7 @@ def _prepared(
 def _one_after_the_other(domain: RectDomain, kernels: Kernels, arguments: Arguments, order: Order) -> Number | None:
     """Run in the interpreter, or if the kernels treat subnormal numbers differently: intermediates are arrays."""
     around = domain.accrete(_REACH)
-    like = type(kernel_arrays(arguments[1])[0])
+    like = type(kernel_arrays((*arguments[0], *arguments[1]))[0])
     made: dict[int, KernelArray] = {}
 
     def replaced(value: Any) -> Any:

@@ -311,7 +311,7 @@ def _report_unfinished() -> None:
         write_error(text if _state.comm is None else _prefixed(text))
 
 
-@tracing.traced("wait", "all ranks to finish")
+@tracing.traced("wait", "wait for all ranks to finish")
 def _await_others(arrived: Any, end: float) -> bool:
     """Return True when all ranks have finished, False at the time `end`; without a limit, serve others meanwhile."""
     pause = 1e-4

@@ -340,7 +340,7 @@ def _kind_of_wait() -> str:
 
 
 @_ends_as_recorded
-@tracing.traced(_kind_of_wait, lambda ready, what, *_args, **_kwargs: what)
+@tracing.traced(_kind_of_wait, lambda ready, what, *_args, **_kwargs: f"wait for {what}")
 def wait_until(
     ready: Callable[[], bool],
     what: str,

@@ -24,6 +24,8 @@ _PAIRS = 8
 """Pairs of ranks that are printed of a larger one."""
 _MOST, _LONGEST = 12, 25
 """Operations that are printed, and letters of their names."""
+_OF_KIND = {"wait": "wait for ", "compile": "compile or load "}
+"""Beginnings of names that the kind beside them says, too."""
 _FEW = 8
 """The most categories that are printed."""
 
@@ -92,10 +94,15 @@ def _operations(about: dict[str, Any]) -> list[str]:
     for row in rows:
         seconds = row["seconds"]
         slowest = max(range(len(seconds)), key=seconds.__getitem__)
-        name = row["name"] if len(row["name"]) <= _LONGEST else f"{row['name'][: _LONGEST - 3]}..."
-        mean, most = (f"{number:#.3g} s" for number in (sum(seconds) / len(seconds), seconds[slowest]))
+        name = row["name"].removeprefix(_OF_KIND.get(row["category"], ""))
+        name = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."
+        mean, most = map(_duration, (sum(seconds) / len(seconds), seconds[slowest]))
         lines.append(f"{name:26}{row['category']:>11}{mean:>10}{most:>10}{slowest:>6}{sum(seconds) / whole:>7.1%}")
     return lines
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:#.3g} s" if seconds >= 0.1 else f"{1e3 * seconds:#.3g} ms"
 
 
 def _traffic(matrix: dict[str, list[list[int]]]) -> list[str]:

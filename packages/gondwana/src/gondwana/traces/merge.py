@@ -110,7 +110,7 @@ def _arrows(ranks: list[RankEvents]) -> Iterator[str]:
         for start in one.leaving:
             end = arriving.get(start.name)
             if end is not None:
-                yield _end("s", start, "")
+                yield _end("s", start, f',"args":{{"bytes":{start.nbytes}}}' if start.nbytes else "")
                 yield _end("f", end, ',"bp":"e"')
 
 

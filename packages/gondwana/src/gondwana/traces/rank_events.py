@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -40,12 +41,14 @@ class End(NamedTuple):
         rank: rank of this end.
         track: track of its span.
         time: time since the start of the trace [ns].
+        nbytes: bytes that this rank writes itself to the memory of the other, 0 at its end.
     """
 
     name: str
     rank: int
     track: int
     time: int
+    nbytes: int
 
 
 @dataclass
@@ -74,7 +77,7 @@ class RankEvents:
 
     def __post_init__(self) -> None:
         about = self.found.about
-        self._names = {line["number"]: line for line in about if "number" in line}
+        self._names = {line["number"]: line | {"name": plain(line["name"])} for line in about if "number" in line}
         self._plans = {line["plan"]: line for line in about if "plan" in line and "key" in line}
         self._tracks: dict[int, dict[str, Any]] = {line["track"]: line for line in about if "track" in line}
         self._main = next((line["main"] for line in about if "host" in line), 0)
@@ -112,7 +115,7 @@ class RankEvents:
             known = next((number for number, line in self._tracks.items() if line.get("thread") == track), None)
             if known is None:
                 known = 1 + max(self._tracks, default=0)
-                self._tracks[known] = {"track": known, "name": "thread of compiled code", "thread": track}
+                self._tracks[known] = {"track": known, "name": "compiled thread", "thread": track}
             return known
         return track
 
@@ -125,7 +128,8 @@ class RankEvents:
 
     def _end(self, plan: dict[str, Any], number: int, ranks: tuple[int, int], track: int, time: int) -> End:
         """The end at this rank of the arrow of a round, from one rank to another."""
-        return End(f"{plan['key']:x}.{number}.{ranks[0]}.{ranks[1]}", self.rank, track, time)
+        name = f"{plan['key']:x}.{number}.{ranks[0]}.{ranks[1]}"
+        return End(name, self.rank, track, time, plan["stored"].get(str(ranks[1]), 0))
 
     def traffic(self, size: int) -> tuple[list[list[int]], list[list[int]]]:
         """Return bytes and messages from this rank to each, and those that it fetched from each. Pure.
@@ -150,9 +154,12 @@ class RankEvents:
         """Return the events as JSON texts, one an event."""
         yield _named("process_name", self.rank, 0, f"rank {self.rank} on {self.host}")
         yield json.dumps({"ph": "M", "name": "process_sort_index", "pid": self.rank, "args": {"sort_index": self.rank}})
-        yield _named("thread_name", self.rank, 0, "program")
+        equal = {"program": [0]}
         for number, line in self._tracks.items():
-            yield _named("thread_name", self.rank, number, line["name"])
+            equal.setdefault(line["name"], []).append(number)
+        for title, tracks in equal.items():
+            for place, number in enumerate(tracks, 1):
+                yield _named("thread_name", self.rank, number, f"{title} {place}" if len(tracks) > 1 else title)
         whole = {"name": "rank", "category": PYTHON}
         for begin, length, name, track, value in (
             (self.begin, self.end - self.begin, whole, 0, -1),
@@ -204,6 +211,16 @@ _NO_PLAN: dict[str, Any] = {"stored": {}}
 
 def _listed(ranks: Sequence[int]) -> str:
     return name_ranks(sorted(set(ranks))) if ranks else "nobody"
+
+
+def plain(name: str) -> str:
+    """Return the name of a span without the functions in which its function was defined, and without brackets. Pure.
+
+    Example:
+        >>> plain("prepare main.<locals>.step"), plain("wait for <Task step>")
+        ('prepare step', 'wait for Task step')
+    """
+    return re.sub(r"<(\w[^<>]*)>", r"\1", re.sub(r"\S*<locals>\.(?=\S)", "", name))
 
 
 def microseconds(ns: int) -> str:

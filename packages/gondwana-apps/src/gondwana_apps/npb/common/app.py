@@ -17,6 +17,7 @@ from gondwana_apps.free_memory import available_memory, in_gib
 from gondwana_apps.npb.common import report, sections
 from gondwana_apps.npb.common.benchmark import Benchmark, Outcome, Problem
 from gondwana_apps.options import Parser
+from gondwana_apps.sentences import say
 from gondwana_apps.timers import spread
 
 P = TypeVar("P", bound=Problem)
@@ -96,9 +97,9 @@ def main(benchmark: Benchmark[P], argv: list[str]) -> int:
     if team.rank == 0:
         result["sections"] = {name: found._asdict() for name, found in spreads.items()}
         for line in report.ending(benchmark.name, problem.iterations, result):
-            echo(line)
+            say(line)
         for line in sections.table(spreads, team.size) if spreads else []:
-            echo(line)
+            say(line)
         if options.json is not None:
             # JSON has no NaN and no infinity: null stands for them.
             write_application(options.json, msgspec.json.decode(msgspec.json.encode(result, enc_hook=float)))

@@ -31,7 +31,7 @@ class FT:
         parser.add_argument(
             "--layout", choices=NAMES, help="slabs (1D) or pencils (2D) [1D if there are planes enough]"
         )
-        parser.add_argument("--grid", metavar="NP1xNP2", help="ranks along both axes that are divided")
+        parser.add_argument("--grid", metavar="NP1xNP2", help="ranks along both axes that are divided [chosen]")
 
     def check(self, problem: Problem, options: argparse.Namespace, ranks: int | None) -> None:
         """Raise UsageError for options that cannot run. Local."""

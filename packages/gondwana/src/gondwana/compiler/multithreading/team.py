@@ -18,7 +18,7 @@ from gondwana.compiler.multithreading.pool import LINE
 from gondwana.compiler.types.arguments import WORD, Spec, describe, working_precision
 from gondwana.errors import KernelError, UsageError
 from gondwana.runtime import cores
-from gondwana.runtime.tracing import traced
+from gondwana.runtime.tracing import source, traced
 
 R = TypeVar("R")
 
@@ -119,7 +119,7 @@ def _error() -> RuntimeError:
     return RuntimeError("teams of threads are for compiled code: see gw.parallel")
 
 
-@traced("compiled", lambda function, *_args, **_kwargs: getattr(function, "__qualname__", "?"))
+@traced("compiled", lambda function, *_args, **_kwargs: getattr(function, "__qualname__", "?"), about=source)
 def parallel(function: Callable[..., R], *args: Any, threads: int | None = None, slots: int | None = None) -> R:
     """Run a compiled function on several threads of this rank as a team; return when all have returned. Local; blocks.
 

@@ -10,6 +10,7 @@ from gondwana.runtime.tracing.spans import (
     Route as Route,
     counted as counted,
     each_method as each_method,
+    source as source,
     span as span,
     traced as traced,
 )

@@ -64,6 +64,14 @@ def each_method(category: Category) -> Callable[[C], C]:
     return decorate
 
 
+def source(function: Any, *_args: Any, **_kwargs: Any) -> dict[str, Any]:
+    """Return where the function of a decorator is, for traces: nothing if no file has it. Local."""
+    code = getattr(getattr(function, "py_func", None), "__code__", None)
+    if code is None or code.co_filename.startswith("<"):
+        return {}
+    return {"source": f"{code.co_filename}:{code.co_firstlineno}"}
+
+
 def _recorded(
     function: Callable[P, R],
     category: Category,
