@@ -48,6 +48,37 @@ def test_nothing_is_wrapped_where_nothing_records() -> None:
         assert not hasattr(function, "__wrapped__")
 
 
+def test_spans_are_ranges_of_nvidias_profilers(tmp_path: Path) -> None:
+    """The package is a stand-in that says what it is told: profilers need a driver of NVIDIA's."""
+    (tmp_path / "nvtx.py").write_text(
+        "import itertools\n"
+        "numbers, names = itertools.count(), {}\n"
+        "def start_range(message, domain):\n"
+        "    names[number := next(numbers)] = message\n"
+        "    print('begin', message, domain)\n"
+        "    return number\n"
+        "def end_range(number):\n"
+        "    print('end', names[number])\n"
+    )
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import gondwana as gw\n"
+        "T, block = gw.zeros((4, 4), ghost=1), gw.span('one block')\n"
+        "for _ in range(2):\n"
+        "    with block:\n"
+        "        gw.exchange(T)\n"
+    )
+    command = ["gondwana", "run", "-n", "1", "--trace", str(tmp_path / "trace.json"), str(program)]
+    done = jobs.run_command(command, variables={"PYTHONPATH": str(tmp_path)})
+    lines = [line.removesuffix(" gondwana") for line in done.stdout.splitlines() if line.startswith(("begin", "end"))]
+    inside = lines[lines.index("begin one block") + 1 : lines.index("end one block")]
+    assert Counter(line.removeprefix("begin ") for line in inside if line.startswith("begin ")) == Counter(
+        line.removeprefix("end ") for line in inside if line.startswith("end ")
+    )
+    assert inside
+    assert lines.count("begin one block") == lines.count("end one block") == 2
+
+
 @pytest.mark.parametrize("name", ["", 123, None, b"name"])
 def test_a_span_has_a_name(name: Any) -> None:
     with pytest.raises(UsageError, match=r"gw\.span\(.*\): give a name, a text that is not empty"):

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from gondwana.errors import UsageError
+from gondwana.runtime.tracing import ranges
 from gondwana.runtime.tracing.recorders import NONE, now, recorder
 
 P = ParamSpec("P")
@@ -43,7 +44,8 @@ def traced(
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         if recorder is None:
             return function
-        return _recorded(function, category, name or function.__qualname__, size, about)
+        title = name or function.__qualname__
+        return ranges.ranged(_recorded(function, category, title, size, about), title)
 
     return decorate
 
@@ -58,7 +60,7 @@ def each_method(category: Category) -> Callable[[C], C]:
     def decorate(kind: C) -> C:
         for name, method in list(vars(kind).items()) if recorder is not None else ():
             if callable(method) and not name.startswith("_"):
-                setattr(kind, name, _recorded(method, category, name))
+                setattr(kind, name, ranges.ranged(_recorded(method, category, name), name))
         return kind
 
     return decorate
@@ -131,7 +133,8 @@ def counted(
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         if recorder is None:
             return function
-        return _counted(function, recorder.number_of(name or function.__name__, category), route)
+        title = name or function.__name__
+        return ranges.ranged(_counted(function, recorder.number_of(title, category), route), title)
 
     return decorate
 
@@ -167,18 +170,21 @@ def _counted(function: Callable[P, R], number: int, route: Callable[..., Route |
 class _Span:
     """A block of the program. Local."""
 
-    __slots__ = ("_begin", "_number")
+    __slots__ = ("_begin", "_name", "_number", "_range")
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self, name: str, number: int) -> None:
+        self._name, self._number = name, number
         self._begin = 0
+        self._range: Any = None
 
     def __enter__(self) -> None:
+        self._range = ranges.begin(self._name)
         self._begin = now()
 
     def __exit__(self, *error: object) -> None:
         if recorder is not None:
             recorder.add(self._begin, self._number)
+        ranges.end(self._range)
 
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -203,4 +209,4 @@ def span(name: str) -> AbstractContextManager[None]:
     """
     if name.__class__ is not str or not name:
         raise UsageError(f"gw.span({name!r}): give a name, a text that is not empty")
-    return _NOTHING if recorder is None else _Span(recorder.number_of(name, SPAN))
+    return _NOTHING if recorder is None else _Span(name, recorder.number_of(name, SPAN))
