@@ -18,6 +18,7 @@ NEAR = (
     "wrong_neighbour_read_without_order",
     "wrong_compiled_store_to_a_neighbour",
     "wrong_compiled_item_of_a_channel_too_early",
+    "wrong_compiled_room_of_a_channel_too_early",
 )
 """Wrong programs that need one node."""
 TOO_EARLY = """

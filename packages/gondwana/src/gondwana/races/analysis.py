@@ -82,8 +82,9 @@ class Analysis:
             Kind.START: self._start,
             Kind.FINISH: self._finish,
             Kind.RESET: self._reset,
-            Kind.CALL: self._call,
             Kind.FREE: self._free,
+            Kind.SET: self._set,
+            Kind.REACH: self._reach,
         }
 
     def new(self, rank: int) -> Rank:
@@ -138,8 +139,7 @@ class Analysis:
             stream = rank.streams.get(number)
             if stream is None:
                 stream = rank.streams[number] = self._streams.new(rank.rank)
-            site = rank.sites[first >> SITE] or rank.calls.get(stream, 0)
-            if not self._do[first & 0xFF](rank, stream, site, record[1:]):
+            if not self._do[first & 0xFF](rank, stream, rank.sites[first >> SITE], record[1:]):
                 return False
         rank.records.popleft()
         return True
@@ -223,6 +223,7 @@ class Analysis:
             self._targets.get(key),
             conflict.offset,
             self._order(streams.orders[stream].get(ranks[0])),
+            (streams.threads.get(before.stream, 0), streams.threads.get(stream, 0)),
         )
 
     def _part(self, stream: int, clock: int, site: int, other: int) -> Part | None:
@@ -313,10 +314,6 @@ class Analysis:
                 self._words.pop((key, owner), None)
         return True
 
-    def _call(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
-        rank.calls[stream] = site
-        return True
-
     # -- order ---------------------------------------------------------------------------------------------------
 
     def _fork(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
@@ -324,6 +321,9 @@ class Analysis:
         if new is None:
             new = rank.streams[words[0]] = self._streams.new(rank.rank)
         self._streams.fork(stream, new)
+        if len(words) > 1:
+            rank.slots.clear()
+            self._streams.threads |= {stream: 0, new: words[1]}
         if site:
             self._streams.about[new] = stream, site
         return True
@@ -332,7 +332,8 @@ class Analysis:
         done = rank.streams.get(words[0])
         if done is None:  # nothing has run there
             return True
-        self._streams.see(stream, self._streams.posted(done), Order("the wait for a copy", site))
+        what = "the end of other threads" if done in self._streams.threads else "the wait for a copy"
+        self._streams.see(stream, self._streams.posted(done), Order(what, site))
         self._streams.joined.add(done)
         return True
 
@@ -364,6 +365,21 @@ class Analysis:
         if clock is None:
             return False
         self._streams.see(stream, clock, Order("a signal or a channel", site))
+        return True
+
+    def _set(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
+        slot, value, follows = words
+        word, streams = rank.slots[slot], self._streams
+        before = word.last().seen if follows else None
+        if before is not None:
+            streams.see(stream, before, Order("a slot of a team of threads", site))
+        word.set(value, stream, streams.posted(stream))
+        return True
+
+    def _reach(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
+        found = rank.slots[words[0]].reached(words[1], self._streams.clock(stream))
+        if found is not None and found.seen is not None:
+            self._streams.see(stream, found.seen, Order("a barrier or a slot of a team of threads", site))
         return True
 
     def _enter(self, rank: Rank, stream: int, site: int, words: Words) -> bool:

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from gondwana.compiler import externs
-from gondwana.compiler.multithreading.pool import threads
 from gondwana.compiler.native import Native
 from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.races.records import Box
@@ -32,23 +31,31 @@ MOST = 10_000
 """The most runs of a place that are reported: each takes some microseconds, and code may access scattered elements."""
 
 
-class Table(NamedTuple):
-    """Bytes from the start of the table to its words.
+class Watch(NamedTuple):
+    """Bytes from the start of what all threads share to its words.
 
     Attributes:
         low: lowest address of memory that is watched.
         high: end of the highest.
-        next: number of the next turn, for threads that wait for theirs.
-        now: number of the present turn.
-        alone: whether the process has one thread that computes, which takes no turns.
-        runs: the runs.
+        key: key by which the system keeps the address of each thread's table.
     """
 
     low: int = 0
     high: int = 8
-    next: int = 16
-    now: int = 24
-    alone: int = 32
+    key: int = 16
+
+
+class Table(NamedTuple):
+    """Bytes from the start of the table of a thread to its words.
+
+    Attributes:
+        next: number of the next turn, for this thread and the one that takes its runs.
+        now: number of the present turn.
+        runs: the runs.
+    """
+
+    next: int = 0
+    now: int = 8
     runs: int = 64
 
 
@@ -72,24 +79,21 @@ class Run(NamedTuple):
     stride: int = 40
 
 
-TABLE, RUN, RUN_BYTES = Table(), Run(), 48
+WATCH, TABLE, RUN, RUN_BYTES = Watch(), Table(), Run(), 48
 
-_table = (ctypes.c_int64 * ((TABLE.runs + PLACES * RUN_BYTES) // _WORD))()
-TABLE_NAME = externs.provide("touched", _table)
-"""The name by which machine code refers to the table."""
-_take_all = Native("gondwana.compiler.reports.touching_native", "take_all", 2)
+_watch = (ctypes.c_int64 * 3)()
+WATCH_NAME = externs.provide("watched", _watch)
+"""The name by which machine code refers to what all threads share."""
+_take_all = Native("gondwana.compiler.reports.touching_native", "take_all", 2, brief=True)
 _taken = (ctypes.c_int64 * (PLACES * RUN_BYTES // _WORD))()
 
 _starts: list[int] = []
 _memory: list[tuple[int, int, int, int]] = []
 """Watched memory by its first address: that, its end, key of the segment, rank in the world."""
-_rows: dict[int, list[int]] = {}
-"""Runs at regular distances by the place in the program: the bytes of its description, those of an element, number and
-distance of the elements, address of the first, number of runs, and their distance."""
 _given: Counter[int] = Counter()
 """Number of runs of each place so far."""
-_seen = 0
-"""Number of turns that have been taken when the runs were last reported."""
+_flushing = threading.RLock()
+"""Held from when runs are taken until they are reported: a thread reports nothing else before its runs."""
 
 
 def announce(segment: Any, sizes: list[int]) -> None:
@@ -108,7 +112,7 @@ def announce(segment: Any, sizes: list[int]) -> None:
         place = bisect.bisect(_starts, address)
         _starts.insert(place, address)
         _memory.insert(place, (address, address + nbytes, segment.key, rank))
-        _table[TABLE.low // _WORD], _table[TABLE.high // _WORD] = _starts[0], max(end for _, end, *_ in _memory)
+        _watch[WATCH.low // _WORD], _watch[WATCH.high // _WORD] = _starts[0], max(end for _, end, *_ in _memory)
     weakref.finalize(segment, _free, segment.key, [address for address, *_ in mapped]).atexit = False
 
 
@@ -126,46 +130,95 @@ def _forget(address: int, key: int | None = None) -> None:
         del _starts[place], _memory[place]
 
 
-def _give(text: int, length: int, item: int, first: int, count: int, stride: int) -> None:
-    """Keep a run with those before it of the same place at regular distances, or report these.
+class _Kept:
+    """The runs of one thread.
 
-    Called by compiled code, on any thread, with the GIL.
+    Args:
+        thread: its identifier.
+
+    Attributes:
+        table: runs that machine code keeps.
+        rows: runs at regular distances by the place in the program: the bytes of its description, those of an element,
+            number and distance of the elements, address of the first, number of runs, and their distance.
     """
-    _given[text] += 1
-    if _given[text] > MOST:
-        if _given[text] == MOST + 1 and reporter is not None:
-            about = _described(text, length)
-            reporter.tell(left=f"{os.path.basename(about['file'])}:{about['line']}")
-        run = (TABLE.runs + (text >> 5) % PLACES * RUN_BYTES) // _WORD
-        _table[run + RUN.text // _WORD], _table[run + RUN.number // _WORD] = text, -1
-        return
-    rows = _rows.get(text)
-    if rows is not None and rows[:4] == [length, item, count, stride]:
-        *_, start, number, distance = rows
-        if number == 1:
-            rows[5:] = 2, first - start
+
+    def __init__(self, thread: int) -> None:
+        self.table = (ctypes.c_int64 * ((TABLE.runs + PLACES * RUN_BYTES) // _WORD))()
+        self.rows: dict[int, list[int]] = {}
+        self._thread, self._seen = thread, 0
+
+    def give(self, text: int, length: int, item: int, first: int, count: int, stride: int) -> None:
+        """Keep a run with those before it of the same place at regular distances, or report these. Local."""
+        _given[text] += 1
+        if _given[text] > MOST:
+            if _given[text] == MOST + 1 and reporter is not None:
+                about = _described(text, length)
+                reporter.tell(left=f"{os.path.basename(about['file'])}:{about['line']}")
+            run = (TABLE.runs + (text >> 5) % PLACES * RUN_BYTES) // _WORD
+            self.table[run + RUN.text // _WORD], self.table[run + RUN.number // _WORD] = text, -1
             return
-        if first == start + number * distance:
-            rows[5] = number + 1
+        rows = self.rows.get(text)
+        if rows is not None and rows[:4] == [length, item, count, stride]:
+            *_, start, number, distance = rows
+            if number == 1:
+                rows[5:] = 2, first - start
+                return
+            if first == start + number * distance:
+                rows[5] = number + 1
+                return
+        if rows is not None:
+            self._report(text, *rows)
+        self.rows[text] = [length, item, count, stride, first, 1, 0]
+
+    def flush(self) -> None:
+        """Report all runs. Local."""
+        turns = self.table[TABLE.next // _WORD]
+        if turns == self._seen:
             return
-    if rows is not None:
-        _report(text, *rows)
-    _rows[text] = [length, item, count, stride, first, 1, 0]
+        count = _take_all.call(ctypes.addressof(self.table), ctypes.addressof(_taken))
+        self._seen = turns + 1  # the thread may have gone on
+        words = RUN_BYTES // _WORD
+        for run in [_taken[index * words : (index + 1) * words] for index in range(count)]:
+            self.give(*run)
+        rows = list(self.rows.items())
+        self.rows.clear()
+        for text, row in rows:
+            self._report(text, *row)
+
+    def _report(
+        self, text: int, length: int, item: int, count: int, stride: int, first: int, rows: int, distance: int
+    ) -> None:
+        axes = [(count, stride), (rows, distance)]
+        at = first + sum(min(0, (number - 1) * step) for number, step in axes)
+        place = bisect.bisect(_starts, at) - 1
+        if place < 0 or reporter is None or at >= _memory[place][1]:
+            return
+        start, _, key, rank = _memory[place]
+        box = Box(key, rank, at - start, item, tuple((number, abs(step)) for number, step in axes))
+        about = _described(text, length)
+        launched, inside = reporter.caller(self._thread)
+        what, name, kernel = f"{about['function']}: {about['name']}", about["name"], about["function"]
+        site = reporter.site(what, (about["file"], about["line"]), inside, kernel=kernel, name=name, launched=launched)
+        reporter.add_late(Kind.WRITE if about["writes"] else Kind.READ, box, site, self._thread)
 
 
-def _report(text: int, length: int, item: int, count: int, stride: int, first: int, rows: int, distance: int) -> None:
-    axes = [(count, stride), (rows, distance)]
-    at = first + sum(min(0, (number - 1) * step) for number, step in axes)
-    place = bisect.bisect(_starts, at) - 1
-    if place < 0 or reporter is None or at >= _memory[place][1]:
-        return
-    start, _, key, rank = _memory[place]
-    box = Box(key, rank, at - start, item, tuple((number, abs(step)) for number, step in axes))
-    about = _described(text, length)
-    launched, inside = reporter.caller()
-    what, name, kernel = f"{about['function']}: {about['name']}", about["name"], about["function"]
-    site = reporter.site(what, (about["file"], about["line"]), inside, kernel=kernel, name=name, launched=launched)
-    reporter.add_late(Kind.WRITE if about["writes"] else Kind.READ, box, site)
+_kept: dict[int, _Kept] = {}
+"""What each thread has kept, by its identifier."""
+
+
+def _give(text: int, length: int, item: int, first: int, count: int, stride: int) -> None:
+    """Take a run of the calling thread from compiled code, which calls this with the GIL."""
+    with _flushing:
+        _kept[threading.get_ident()].give(text, length, item, first, count, stride)
+
+
+def _enter() -> int:
+    """Give the calling thread its table, and return the address. Called by compiled code, with the GIL."""
+    thread = threading.get_ident()
+    kept = _kept.get(thread) or _kept.setdefault(thread, _Kept(thread))  # another thread may have had this identifier
+    address = ctypes.addressof(kept.table)
+    _libc.pthread_setspecific(_watch[WATCH.key // _WORD], ctypes.c_void_p(address))
+    return address
 
 
 @functools.cache
@@ -175,30 +228,22 @@ def _described(text: int, length: int) -> dict[str, Any]:
     return about
 
 
-_called = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(_give)
-GIVE = externs.provide("touch", _called)
-"""The name by which machine code calls `_give`."""
+GIVE = externs.provide("touch", ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(_give))
+ENTER = externs.provide("enter", ctypes.CFUNCTYPE(ctypes.c_int64)(_enter))
+"""The names by which machine code calls `_give` and `_enter`."""
 
 
 def flush() -> None:
     """Report all runs that are kept. Local."""
-    global _seen
-    if _table[TABLE.next // _WORD] == _seen or threading.current_thread() is not threading.main_thread():
-        return
-    count = _take_all.call(ctypes.addressof(_table), ctypes.addressof(_taken))
-    _seen = _table[TABLE.next // _WORD]
-    words = RUN_BYTES // _WORD
-    for index in range(count):
-        _give(*_taken[index * words : (index + 1) * words])
-    rows = list(_rows.items())
-    _rows.clear()
-    for text, run in rows:
-        _report(text, *run)
+    with _flushing:
+        for kept in list(_kept.values()):
+            kept.flush()
 
 
 if reporter is not None:
     reporter.before = flush
-    _table[TABLE.alone // _WORD] = threads() == 1
+    _libc = ctypes.CDLL(None)
+    _libc.pthread_key_create(ctypes.byref(_watch, WATCH.key), None)
 
 
 def flushing(method: F) -> F:
