@@ -730,37 +730,56 @@ def right_item_of_a_dtype():
         look(m)
 
 
-def fill_up(capacity: int, *, early: bool) -> None:
-    """Put to a number of rank 1 when there is room again, since it has taken an item before or behind its reading."""
-    m, items = memory(), gw.RemoteChannel.of_team(world, capacity=capacity, home=1)
+def fill(capacity: int, number: int) -> gw.RemoteChannel[int]:
+    """Return a channel of rank 1 into which rank 0 has put items."""
+    items: gw.RemoteChannel[int] = gw.RemoteChannel.of_team(world, capacity=capacity, home=1)
     if is_root:
-        for item in range(1 + capacity):
+        for item in range(number):
             items.put(item)
-        gw.put(1.0, there(m, 1)).wait()
-    elif world.rank == 1:
-        if not early:
-            look(m)
-        items.take()
-        if early:
-            look(m)
-        for _ in range(capacity):
-            items.take()
+    return items
 
 
 def wrong_room_of_a_channel_too_early():
-    fill_up(1, early=True)
+    m, items = memory(), fill(1, 1)
+    if is_root:
+        items.put(1)
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        items.take()
+        look(m)
+        items.take()
 
 
 def right_room_of_a_channel():
-    fill_up(2, early=False)
+    m, items = memory(), fill(2, 2)
+    if is_root:
+        items.put(2)
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        look(m)
+        items.take()
+        items.take()
+        items.take()
 
 
 def wrong_taken_item_of_a_channel_too_early():
-    fill_up(0, early=True)
+    m, items = memory(), fill(0, 0)
+    if is_root:
+        items.put(1)
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        items.take()
+        look(m)
 
 
 def right_taken_item_of_a_channel():
-    fill_up(0, early=False)
+    m, items = memory(), fill(0, 0)
+    if is_root:
+        items.put(1)
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        look(m)
+        items.take()
 
 
 # -- kernels, exchanges, plans ---------------------------------------------------------------------------------------
@@ -1224,55 +1243,55 @@ def slices(a, b, what):
         b[0] = a[2:6].sum()
 
 
-def use_slices(what: int, *, ordered: bool) -> None:
-    """Put to elements of the neighbour, and use its slices there."""
+def put_beyond_the_middle(*, ordered: bool) -> np.ndarray:
+    """Put to four numbers of the neighbour from the sixth on; return those of this rank."""
     m = memory()
     gw.put(np.ones(4), there(m) + 5).wait()
     if ordered:
         world.barrier()
-    slices(numbers(m, world.rank), np.ones(8), what)
+    return numbers(m, world.rank)
 
 
 def wrong_compiled_slice_set():
-    use_slices(0, ordered=False)
+    slices(put_beyond_the_middle(ordered=False), np.ones(8), 0)
 
 
 def right_compiled_slice_set():
-    use_slices(0, ordered=True)
+    slices(put_beyond_the_middle(ordered=True), np.ones(8), 0)
 
 
 def wrong_compiled_slice_copied():
-    use_slices(1, ordered=False)
+    slices(put_beyond_the_middle(ordered=False), np.ones(8), 1)
 
 
 def right_compiled_slice_copied():
-    use_slices(1, ordered=True)
+    slices(put_beyond_the_middle(ordered=True), np.ones(8), 1)
 
 
 def wrong_compiled_slice_in_an_expression():
-    use_slices(2, ordered=False)
+    slices(put_beyond_the_middle(ordered=False), np.ones(8), 2)
 
 
 def right_compiled_slice_in_an_expression():
-    use_slices(2, ordered=True)
+    slices(put_beyond_the_middle(ordered=True), np.ones(8), 2)
 
 
 def wrong_compiled_slice_changed():
-    use_slices(3, ordered=False)
+    slices(put_beyond_the_middle(ordered=False), np.ones(8), 3)
 
 
 def right_compiled_slice_changed():
-    use_slices(3, ordered=True)
+    slices(put_beyond_the_middle(ordered=True), np.ones(8), 3)
 
 
 def wrong_compiled_slice_summed():
-    use_slices(4, ordered=False)
-    use_slices(5, ordered=False)
+    slices(put_beyond_the_middle(ordered=False), np.ones(8), 4)
+    slices(put_beyond_the_middle(ordered=False), np.ones(8), 5)
 
 
 def right_compiled_slice_summed():
-    use_slices(4, ordered=True)
-    use_slices(5, ordered=True)
+    slices(put_beyond_the_middle(ordered=True), np.ones(8), 4)
+    slices(put_beyond_the_middle(ordered=True), np.ones(8), 5)
 
 
 PAIR = np.dtype([("x", "f8"), ("y", "f8")])
@@ -1530,23 +1549,25 @@ def deal(p, a, at):
     a[at[p]] = 1.0
 
 
-def dealt(offsets: np.ndarray) -> None:
-    """Write to elements of this rank by two threads."""
-    size, before = len(offsets) * world.size, gw.threads()
+def dealt(offsets: np.ndarray) -> tuple[gw.GlobalArray, gw.GlobalArray]:
+    """Return an array, and one that says to which of its elements on this rank each point writes."""
+    size = len(offsets) * world.size
     a, at = gw.zeros(size), gw.zeros(size, dtype=int)
     kept.extend((a, at))
     at.values[...] = a.owned.lo[0] + offsets
-    gw.set_threads(2)
-    deal(a.owned, a, at)
-    gw.set_threads(before)
+    return a, at
 
 
 def wrong_points_of_threads_meet():
-    dealt(np.arange(8192) % 4096)
+    a, at = dealt(np.arange(8192) % 4096)
+    gw.set_threads(2)
+    deal(a.owned, a, at)
 
 
 def right_points_of_threads_apart():
-    dealt(np.arange(8192)[::-1].copy())
+    a, at = dealt(np.arange(8192)[::-1])
+    gw.set_threads(2)
+    deal(a.owned, a, at)
 
 
 NEAR = {

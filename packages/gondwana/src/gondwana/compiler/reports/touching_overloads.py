@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numba.core import cgutils, ir, types
 from numba.core.compiler_machinery import register_pass
+from numba.core.ir_utils import get_definition, guard
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 from numba.np import arrayobj, numpy_support
@@ -60,7 +61,9 @@ class _Lower(Lower):  # type: ignore[misc]
         elif read.op == "call":
             kind = self.typeof(read.func.name)
             if isinstance(kind, types.BoundFunction) and kind.typing_key in _METHODS:
-                self._report_array(kind.this, self.loadvar(read.func.name), "an array", writes=False)
+                of = guard(get_definition, self.func_ir, read.func)
+                name = self._name(of.value) if isinstance(of, ir.Expr) else "an array"
+                self._report_array(kind.this, self.loadvar(read.func.name), name, writes=False)
             elif isinstance(kind, types.Function) and kind.typing_key in _READERS:
                 for operand in read.args:
                     self._report_all(operand)
@@ -127,7 +130,11 @@ class _Lower(Lower):  # type: ignore[misc]
         return kind.dtype.size if isinstance(kind.dtype, types.Record) else numpy_support.as_dtype(kind.dtype).itemsize
 
     def _name(self, variable: Any) -> str:
-        return str(variable.unversioned_name) if not variable.name.startswith("$") else "an array"
+        if not variable.name.startswith("$"):
+            return str(variable.unversioned_name)
+        made = guard(get_definition, self.func_ir, variable)
+        is_item = isinstance(made, ir.Expr) and made.op in ("getitem", "static_getitem")
+        return self._name(made.value) if is_item else "an array"
 
     def _report_box(self, place: Any, item: int, shape: Any, strides: Any, name: str, *, writes: bool) -> None:
         """Emit code that reports elements if the first lies in memory that is watched."""

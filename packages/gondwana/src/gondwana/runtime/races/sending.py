@@ -7,6 +7,7 @@ behind others is written afterwards. So the detector can follow any one rank unt
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import itertools
@@ -16,7 +17,6 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, ParamSpec, TypeVar
@@ -52,7 +52,7 @@ _RECURSIVE = 1
 
 _WRAPPERS = {"reported", "report", "call", "by_route", "by_arguments", "always_alike", "<lambda>", "<listcomp>"}
 """Functions of decorators."""
-_LIBRARY = {functools.__file__, threading.__file__}
+_LIBRARY = {contextlib.__file__, functools.__file__, threading.__file__}
 
 _MOST_STREAMS = 1 << 16
 
@@ -183,7 +183,7 @@ class Reporter:
     def _stream(self, thread: int | None = None) -> int:
         return self._acting.get(threading.get_ident() if thread is None else thread, MAIN)
 
-    @contextmanager
+    @contextlib.contextmanager
     def acting(self, stream: int) -> Iterator[None]:
         """Have records of this thread belong to another stream meanwhile. Local."""
         thread, before = threading.get_ident(), self._stream()
@@ -193,7 +193,7 @@ class Reporter:
         finally:
             self._acting[thread] = before
 
-    @contextmanager
+    @contextlib.contextmanager
     def launching(self, threads: Sequence[int], frame: FrameType) -> Iterator[None]:
         """Have what other threads do meanwhile begin and end here, each in a stream of its own. Local.
 
