@@ -124,10 +124,12 @@ class _Lower(Lower):  # type: ignore[misc]
 
     def _is_known(self, kind: Any) -> bool:
         """Whether a record is one whose accesses launches report."""
-        return isinstance(kind, RecordType) and kind.offset is not None and kind.view.kernel in recorder.kernels
+        of = getattr(kind, "view", None)
+        return of is not None and kind.offset is not None and of.kernel in recorder.kernels
 
     def _item(self, kind: Any) -> int:
-        return kind.dtype.size if isinstance(kind.dtype, types.Record) else numpy_support.as_dtype(kind.dtype).itemsize
+        dtype = kind.dtype
+        return int(dtype.size if isinstance(dtype, types.Record) else numpy_support.as_dtype(dtype).itemsize)
 
     def _name(self, variable: Any) -> str:
         if not variable.name.startswith("$"):
