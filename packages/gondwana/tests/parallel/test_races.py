@@ -35,6 +35,12 @@ ghosts = T.exchange()
 diffuse(T.owned, T_next, T)
 ghosts.wait()
 """
+OF_THREADS = re.compile(
+    r"thread 0 of rank (\d) writes byte 0 of the memory of rank \1 in hand_on \(race_programs\.py:(\d+), launched at "
+    r"race_programs\.py:(\d+)\) while thread 1 of rank \1 reads it in hand_on \(race_programs\.py:\d+, launched at "
+    r"race_programs\.py:\3\): let the threads meet in between, by barrier\(\) of their team, or give each elements of "
+    r"its own"
+)
 pytestmark = pytest.mark.parallel
 
 
@@ -56,6 +62,8 @@ def test_wrong_programs_are_found_and_right_ones_are_silent(ranks: int, per_node
     silent = {name: text for name, text in found.items() if name.startswith("right_")}
     assert not silent, silent
     assert "lacks records" not in outcome.stderr
+    text = found["wrong_thread_publishes_too_early"]
+    assert OF_THREADS.fullmatch(text), text
 
 
 def test_a_report_names_accesses_order_and_remedy(tmp_path: Path) -> None:

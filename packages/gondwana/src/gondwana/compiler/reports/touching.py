@@ -17,8 +17,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from gondwana.compiler import externs
-from gondwana.compiler.native import Native
 from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.races.records import Box
 
@@ -45,20 +46,6 @@ class Watch(NamedTuple):
     key: int = 16
 
 
-class Table(NamedTuple):
-    """Bytes from the start of the table of a thread to its words.
-
-    Attributes:
-        next: number of the next turn, for this thread and the one that takes its runs.
-        now: number of the present turn.
-        runs: the runs.
-    """
-
-    next: int = 0
-    now: int = 8
-    runs: int = 64
-
-
 class Run(NamedTuple):
     """Bytes from the start of a run to its words.
 
@@ -69,6 +56,7 @@ class Run(NamedTuple):
         first: address of the first element.
         number: number of elements; below 0: this place is not followed any more.
         stride: bytes from one to the next.
+        bytes: bytes of a run.
     """
 
     text: int = 0
@@ -77,23 +65,22 @@ class Run(NamedTuple):
     first: int = 24
     number: int = 32
     stride: int = 40
+    bytes: int = 48
 
 
-WATCH, TABLE, RUN, RUN_BYTES = Watch(), Table(), Run(), 48
+WATCH, RUN = Watch(), Run()
+RUNS = 64
+"""Bytes from the start of the table of a thread, whose first word is not 0 if it has runs, to them."""
 
 _watch = (ctypes.c_int64 * 3)()
 WATCH_NAME = externs.provide("watched", _watch)
 """The name by which machine code refers to what all threads share."""
-_take_all = Native("gondwana.compiler.reports.touching_native", "take_all", 2, brief=True)
-_taken = (ctypes.c_int64 * (PLACES * RUN_BYTES // _WORD))()
 
 _starts: list[int] = []
 _memory: list[tuple[int, int, int, int]] = []
 """Watched memory by its first address: that, its end, key of the segment, rank in the world."""
 _given: Counter[int] = Counter()
 """Number of runs of each place so far."""
-_flushing = threading.RLock()
-"""Held from when runs are taken until they are reported: a thread reports nothing else before its runs."""
 
 
 def announce(segment: Any, sizes: list[int]) -> None:
@@ -131,21 +118,22 @@ def _forget(address: int, key: int | None = None) -> None:
 
 
 class _Kept:
-    """The runs of one thread.
+    """The runs of one thread, which it reports before all else, or who has launched it.
 
     Args:
         thread: its identifier.
 
     Attributes:
-        table: runs that machine code keeps.
+        table: words of the runs that machine code keeps.
         rows: runs at regular distances by the place in the program: the bytes of its description, those of an element,
             number and distance of the elements, address of the first, number of runs, and their distance.
     """
 
     def __init__(self, thread: int) -> None:
-        self.table = (ctypes.c_int64 * ((TABLE.runs + PLACES * RUN_BYTES) // _WORD))()
+        self.table = np.zeros((RUNS + PLACES * RUN.bytes) // _WORD, np.int64)
         self.rows: dict[int, list[int]] = {}
-        self._thread, self._seen = thread, 0
+        self._thread = thread
+        self._runs = self.table[RUNS // _WORD :].reshape(PLACES, -1)
 
     def give(self, text: int, length: int, item: int, first: int, count: int, stride: int) -> None:
         """Keep a run with those before it of the same place at regular distances, or report these. Local."""
@@ -154,8 +142,8 @@ class _Kept:
             if _given[text] == MOST + 1 and reporter is not None:
                 about = _described(text, length)
                 reporter.tell(left=f"{os.path.basename(about['file'])}:{about['line']}")
-            run = (TABLE.runs + (text >> 5) % PLACES * RUN_BYTES) // _WORD
-            self.table[run + RUN.text // _WORD], self.table[run + RUN.number // _WORD] = text, -1
+            run = self._runs[(text >> 5) % PLACES]
+            run[RUN.text // _WORD], run[RUN.number // _WORD] = text, -1
             return
         rows = self.rows.get(text)
         if rows is not None and rows[:4] == [length, item, count, stride]:
@@ -172,13 +160,13 @@ class _Kept:
 
     def flush(self) -> None:
         """Report all runs. Local."""
-        turns = self.table[TABLE.next // _WORD]
-        if turns == self._seen:
+        if not self.table[0]:
             return
-        count = _take_all.call(ctypes.addressof(self.table), ctypes.addressof(_taken))
-        self._seen = turns + 1  # the thread may have gone on
-        words = RUN_BYTES // _WORD
-        for run in [_taken[index * words : (index + 1) * words] for index in range(count)]:
+        self.table[0] = 0
+        kept = (self._runs[:, RUN.text // _WORD] != 0) & (self._runs[:, RUN.number // _WORD] >= 0)
+        runs = self._runs[kept].tolist()
+        self._runs[kept, RUN.text // _WORD] = 0
+        for run in runs:
             self.give(*run)
         rows = list(self.rows.items())
         self.rows.clear()
@@ -208,15 +196,14 @@ _kept: dict[int, _Kept] = {}
 
 def _give(text: int, length: int, item: int, first: int, count: int, stride: int) -> None:
     """Take a run of the calling thread from compiled code, which calls this with the GIL."""
-    with _flushing:
-        _kept[threading.get_ident()].give(text, length, item, first, count, stride)
+    _kept[threading.get_ident()].give(text, length, item, first, count, stride)
 
 
 def _enter() -> int:
     """Give the calling thread its table, and return the address. Called by compiled code, with the GIL."""
     thread = threading.get_ident()
     kept = _kept.get(thread) or _kept.setdefault(thread, _Kept(thread))  # another thread may have had this identifier
-    address = ctypes.addressof(kept.table)
+    address = kept.table.ctypes.data
     _libc.pthread_setspecific(_watch[WATCH.key // _WORD], ctypes.c_void_p(address))
     return address
 
@@ -233,11 +220,15 @@ ENTER = externs.provide("enter", ctypes.CFUNCTYPE(ctypes.c_int64)(_enter))
 """The names by which machine code calls `_give` and `_enter`."""
 
 
-def flush() -> None:
-    """Report all runs that are kept. Local."""
-    with _flushing:
-        for kept in list(_kept.values()):
-            kept.flush()
+def flush(thread: int | None = None) -> None:
+    """Report the runs of a thread. Local; only this thread, or one that does nothing meanwhile.
+
+    Args:
+        thread: its identifier; None: the calling one.
+    """
+    kept = _kept.get(threading.get_ident() if thread is None else thread)
+    if kept is not None:
+        kept.flush()
 
 
 if reporter is not None:

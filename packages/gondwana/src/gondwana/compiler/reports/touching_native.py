@@ -11,15 +11,8 @@ from numba.extending import intrinsic
 from gondwana.compiler.externs import register
 from gondwana.compiler.externs_overloads import calling
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import (
-    declare,
-    fetch_add_word,
-    load_acquire,
-    load_word,
-    sched_yield,
-    store_release,
-)
-from gondwana.compiler.reports.touching import ENTER, GIVE, PLACES, RUN, RUN_BYTES, TABLE, WATCH, WATCH_NAME
+from gondwana.compiler.memory_order import declare, load_word, store_release
+from gondwana.compiler.reports.touching import ENTER, GIVE, PLACES, RUN, RUNS, WATCH, WATCH_NAME
 from gondwana.compiler.types.points import INT
 
 
@@ -61,18 +54,6 @@ def _give(typingctx: Any, text: Any, length: Any, item: Any, first: Any, count: 
 
 
 @inlined
-def _lock(table: int) -> None:
-    turn = fetch_add_word(table + TABLE.next, 1)
-    while load_acquire(table + TABLE.now) != turn:
-        sched_yield()
-
-
-@inlined
-def _unlock(table: int) -> None:
-    store_release(table + TABLE.now, load_word(table + TABLE.now) + 1)
-
-
-@inlined
 def _begin(run: int, text: int, length: int, item: int, first: int) -> None:
     store_release(run + RUN.text, text)
     store_release(run + RUN.length, length)
@@ -87,39 +68,19 @@ def touch(address: int, item: int, text: int, length: int) -> int:
     table = _own()
     if table == 0:
         table = _enter()
-    _lock(table)
-    run = table + TABLE.runs + (text >> 5) % PLACES * RUN_BYTES
+    store_release(table, 1)
+    run = table + RUNS + (text >> 5) % PLACES * RUN.bytes
     count, first, stride = load_word(run + RUN.number), load_word(run + RUN.first), load_word(run + RUN.stride)
     last = first + (count - 1) * stride
     known = load_word(run + RUN.text)
     if known == text and (count < 0 or address in (last, first)):
-        _unlock(table)
         return 0
     if known == text and (count == 1 or address == last + stride):
         store_release(run + RUN.stride, address - last)
         store_release(run + RUN.number, count + 1)
-        _unlock(table)
         return 0
     length_before, item_before = load_word(run + RUN.length), load_word(run + RUN.item)
     _begin(run, text, length, item, address)
-    _unlock(table)
-    if (
-        known != 0 and count >= 0
-    ):  # without the lock: who waits for the interpreter holds nothing that its owner waits for
+    if known != 0 and count >= 0:
         _give(known, length_before, item_before, first, count, stride)
     return 0
-
-
-def take_all(table: int, out: int) -> int:
-    """Move all runs to other memory and return their number."""
-    found = 0
-    _lock(table)
-    for place in range(PLACES):
-        run = table + TABLE.runs + place * RUN_BYTES
-        if load_word(run + RUN.text) != 0 and load_word(run + RUN.number) >= 0:
-            for word in range(RUN_BYTES // 8):
-                store_release(out + found * RUN_BYTES + 8 * word, load_word(run + 8 * word))
-            store_release(run + RUN.text, 0)
-            found += 1
-    _unlock(table)
-    return found

@@ -67,7 +67,8 @@ class Reporter:
     Attributes:
         rank: rank in the world.
         address: address of the buffer.
-        before: reports what compiled code has accessed before, ahead of another record; None before there is any.
+        before: reports what compiled code has accessed before on a thread, given its identifier or None for this one,
+            ahead of another record; None before there is any.
         exclusive: lock of a thread from before it changes a word that others read until it has reported that.
     """
 
@@ -92,7 +93,7 @@ class Reporter:
         self._lock = functools.partial(self._libc.pthread_mutex_lock, ctypes.c_void_p(self.address))
         self._unlock = functools.partial(self._libc.pthread_mutex_unlock, ctypes.c_void_p(self.address))
         self.active = True
-        self.before: Callable[[], None] | None = None
+        self.before: Callable[[int | None], None] | None = None
         self._late: deque[tuple[int, ...]] = deque()
         self._latest: tuple[int, ...] = ()
         self._free: deque[int] = deque()
@@ -115,7 +116,7 @@ class Reporter:
         if not self.active:
             return
         if self.before is not None:
-            self.before()
+            self.before(None)
         self._add(kind, words, site, stream)
 
     def _add(self, kind: int, words: Sequence[int], site: int, stream: int | None) -> None:
@@ -211,6 +212,8 @@ class Reporter:
             yield
         finally:
             for thread, stream in launched.items():
+                if self.before is not None:
+                    self.before(thread)
                 self.add(Kind.JOIN, stream)
                 del self._acting[thread], self._launches[thread]
 
