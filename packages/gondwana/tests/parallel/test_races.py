@@ -38,8 +38,8 @@ ghosts.wait()
 OF_THREADS = re.compile(
     r"thread (\d) of rank (\d) (\w+) byte 0 of the memory of rank \2 in hand_on \(race_programs\.py:(\d+), launched at "
     r"race_programs\.py:(\d+)\) while thread (?!\1)\d of rank \2 (?!\3)\w+ it in hand_on "
-    r"\(race_programs\.py:(?!\4)\d+, launched at race_programs\.py:\5\): let the threads meet in between, by barrier\(\) "
-    r"of their team, or give each elements of its own"
+    r"\(race_programs\.py:(?!\4)\d+, launched at race_programs\.py:\5\): let the threads meet in between, by "
+    r"barrier\(\) of their team, or give each elements of its own"
 )
 pytestmark = pytest.mark.parallel
 
