@@ -25,21 +25,23 @@ _READERS = {
 """Functions that read all elements of arrays; methods of the same names do, too."""
 _METHODS = {f"array.{function.__name__}" for function in _READERS}
 
+_HOLDERS = ViewType, RecordType, types.Array, types.Record
+"""Types in which values are stored, not references to arrays."""
+
 
 class _Lower(Lower):  # type: ignore[misc]
     """Numba's step from its own intermediate code to LLVM's, with reports before accesses."""
 
     def lower_inst(self, inst: Any) -> None:
         """Report an access, then lower it."""
-        if isinstance(inst, ir.SetItem):
-            self._report_items(inst, inst.target, inst.index, writes=True)
-            self._report_all(inst.value)
-        elif isinstance(inst, ir.StaticSetItem):
+        if isinstance(inst, ir.SetItem | ir.StaticSetItem):
             if isinstance(inst.index, str):
                 self._report_field(inst.target, inst.index, writes=True)
             else:
-                self._report_items(inst, inst.target, inst.index_var, writes=True)
-            self._report_all(inst.value)
+                index = inst.index_var if isinstance(inst, ir.StaticSetItem) else inst.index
+                self._report_items(inst, inst.target, index, writes=True)
+            if isinstance(self.typeof(inst.target.name), _HOLDERS):
+                self._report_all(inst.value)
         elif isinstance(inst, ir.SetAttr):
             self._report_field(inst.target, inst.attr, writes=True)
         elif isinstance(inst, ir.Assign) and isinstance(inst.value, ir.Expr):
