@@ -87,6 +87,8 @@ class _Lower(Lower):  # type: ignore[misc]
         else:
             several = isinstance(given, types.BaseTuple)
             members = given.types if several else (given,)
+            if not writes and not (len(members) == kind.ndim and all(isinstance(m, types.Integer) for m in members)):
+                return  # a view: what is done with it is seen
             parts = cgutils.unpack_tuple(self.builder, at) if several else [at]
             array = arrayobj.make_array(kind)(self.context, self.builder, value)
             normal = arrayobj.normalize_indices(self.context, self.builder, members, parts)
@@ -94,8 +96,6 @@ class _Lower(Lower):  # type: ignore[misc]
                 place, shape, strides = arrayobj.basic_indexing(self.context, self.builder, kind, array, *normal)
             except NotImplementedError:  # an array of indices
                 return
-            if shape and not writes:
-                return  # a view: what is done with it is seen
         self._report_box(place, self._item(kind), shape, strides, self._name(target), writes=writes)
 
     def _report_all(self, operand: Any, *, writes: bool = False) -> None:
