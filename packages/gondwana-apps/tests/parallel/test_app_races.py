@@ -29,16 +29,16 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize(("ranks", "per_node"), [(1, 0), (2, 0), (3, 0), (2, 1)])
+@pytest.mark.parametrize(("ranks", "threads", "per_node"), [(1, 1, 0), (2, 2, 0), (3, 1, 0), (2, 1, 1)])
 @pytest.mark.parametrize("app", RUNS)
-def test_no_race_is_found(app: str, ranks: int, per_node: int, tmp_path: Path) -> None:
+def test_no_race_is_found(app: str, ranks: int, threads: int, per_node: int, tmp_path: Path) -> None:
     (tmp_path / "simulation.json").write_text(json.dumps(SIMULATION), encoding="utf-8")
     distances, _ = generators.genes(80, 3, seed=1)
     distances.astype("<i2").tofile(tmp_path / "distance.bin")
     variables = {"GONDWANA_CHECK": "races:races.json"}
     if per_node:
         variables["GONDWANA_RANKS_PER_NODE"] = str(per_node)
-    words = "run", "-n", str(ranks), "-t", "1", *RUNS[app].split()
+    words = "run", "-n", str(ranks), "-t", str(threads), *RUNS[app].split()
     command = [sys.executable, "-m", "gondwana.cli.main", *words]
     outcome = jobs.run_command(command, variables=variables, cwd=tmp_path, timeout=600)
     races = [race["text"] for race in json.loads((tmp_path / "races.json").read_text(encoding="utf-8"))]

@@ -38,7 +38,8 @@ def test_no_race_is_found(example: Path, per_node: int, tmp_path: Path) -> None:
         text = text.replace(before, after)
     (tmp_path / example.name).write_text(text, encoding="utf-8")
     variables = {"GONDWANA_CHECK": "races:races.json"} | ({"GONDWANA_RANKS_PER_NODE": "1"} if per_node else {})
-    command = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", "2", "-t", "1", example.name]
+    words = "run", "-n", "2", "-t", "1" if per_node else "2", example.name
+    command = [sys.executable, "-m", "gondwana.cli.main", *words]
     outcome = jobs.run_command(command, variables=variables, cwd=tmp_path, timeout=200)
     races = [race["text"] for race in json.loads((tmp_path / "races.json").read_text(encoding="utf-8"))]
     assert races == [], "\n".join(races)

@@ -18,6 +18,7 @@ NEAR = (
     "wrong_neighbour_read_without_order",
     "wrong_compiled_store_to_a_neighbour",
     "wrong_compiled_item_of_a_channel_too_early",
+    "wrong_compiled_room_of_a_channel_too_early",
 )
 """Wrong programs that need one node."""
 TOO_EARLY = """
@@ -34,6 +35,12 @@ ghosts = T.exchange()
 diffuse(T.owned, T_next, T)
 ghosts.wait()
 """
+OF_THREADS = re.compile(
+    r"thread (\d) of rank (\d) (\w+) byte 0 of the memory of rank \2 in hand_on \(race_programs\.py:(\d+), launched at "
+    r"race_programs\.py:(\d+)\) while thread (?!\1)\d of rank \2 (?!\3)\w+ it in hand_on "
+    r"\(race_programs\.py:(?!\4)\d+, launched at race_programs\.py:\5\): let the threads meet in between, by "
+    r"barrier\(\) of their team, or give each elements of its own"
+)
 pytestmark = pytest.mark.parallel
 
 
@@ -55,6 +62,8 @@ def test_wrong_programs_are_found_and_right_ones_are_silent(ranks: int, per_node
     silent = {name: text for name, text in found.items() if name.startswith("right_")}
     assert not silent, silent
     assert "lacks records" not in outcome.stderr
+    text = found["wrong_thread_publishes_too_early"]
+    assert OF_THREADS.fullmatch(text), text
 
 
 def test_a_report_names_accesses_order_and_remedy(tmp_path: Path) -> None:

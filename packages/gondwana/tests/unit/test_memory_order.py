@@ -280,7 +280,7 @@ EXAMPLES = {
     "gondwana.calls.active_messages.message_native": "serve_messages",
     "gondwana.calls.brief_calls_native": "send_call",
     "gondwana.compiler.multithreading.pool_native": "run",
-    "gondwana.compiler.reports.touching_native": "take_all",
+    "gondwana.compiler.reports.touching_native": "touch",
     "gondwana.races.shadow_native": "sweep",
     "gondwana.sync.atomics_native": "int32",
     "gondwana.sync.delivery_native": "poll",

@@ -8,20 +8,20 @@ import pytest
 
 from gondwana.races.analysis import Analysis
 from gondwana.races.ranks import Rank
-from gondwana.runtime.races.records import MAIN, READS, UPDATES, WRITES, Kind, head
+from gondwana.runtime.races.records import BARRIER, MAIN, READS, UPDATES, WRITES, Kind, head
 
 KEY, FLAG, NUMBER = 7, 32, 0
 LOAD, STORE, ADD = READS, WRITES, READS | UPDATES | WRITES
 
 
-def tell(rank: Rank, kind: Kind, *words: int) -> None:
+def tell(rank: Rank, kind: Kind, *words: int, stream: int = MAIN) -> None:
     """Let a record of a rank arrive."""
-    rank.feed(struct.pack(f"{1 + len(words)}q", head(kind, 1 + len(words), MAIN, 0), *words))
+    rank.feed(struct.pack(f"{1 + len(words)}q", head(kind, 1 + len(words), stream, 0), *words))
 
 
-def access(rank: Rank, kind: Kind, offset: int = NUMBER) -> None:
+def access(rank: Rank, kind: Kind, offset: int = NUMBER, stream: int = MAIN) -> None:
     """Let an access to a number of rank 1 arrive."""
-    tell(rank, kind, KEY, 1, offset, 8)
+    tell(rank, kind, KEY, 1, offset, 8, stream=stream)
 
 
 def atomic(rank: Rank, what: int, before: int, after: int) -> None:
@@ -167,4 +167,88 @@ def test_what_a_given_up_wait_lets_go_on_comes_first(analysis: Analysis) -> None
     assert analysis.stuck == [1, 0]
     analysis.settle()
     assert analysis.stuck == []
+    assert analysis.races == {}
+
+
+def launched(rank: Rank, threads: int) -> list[int]:
+    """Let a launch on several threads begin; the streams of its threads."""
+    streams = list(range(10, 9 + threads))
+    for number, stream in enumerate(streams, 1):
+        tell(rank, Kind.FORK, stream, number)
+    return [MAIN, *streams]
+
+
+def arrive(rank: Rank, streams: list[int], turn: int) -> None:
+    """Let the threads of a launch meet."""
+    for count, stream in enumerate(streams, 1):
+        tell(rank, Kind.SET, BARRIER, turn * len(streams) + count, 1, stream=stream)
+    for stream in reversed(streams):
+        tell(rank, Kind.REACH, BARRIER, (turn + 1) * len(streams), stream=stream)
+
+
+def test_threads_are_ordered_by_their_launch_and_their_barriers(analysis: Analysis, ranks: list[Rank]) -> None:
+    _, rank = ranks
+    for _ in range(2):
+        access(rank, Kind.WRITE)
+        streams = launched(rank, 3)
+        for turn, stream in enumerate(streams):
+            access(rank, Kind.WRITE, stream=stream)
+            arrive(rank, streams, turn)
+        for stream in streams:
+            access(rank, Kind.READ, stream=stream)
+        for stream in streams[1:]:
+            tell(rank, Kind.JOIN, stream)
+        access(rank, Kind.WRITE)
+        analysis.advance()
+    assert analysis.stuck == []
+    assert analysis.races == {}
+
+
+@pytest.mark.parametrize("threads", [(0, 1), (1, 0), (1, 2)])
+def test_a_race_of_threads_names_both(analysis: Analysis, ranks: list[Rank], threads: tuple[int, int]) -> None:
+    rank = ranks[1]
+    streams = launched(rank, 3)
+    arrive(rank, streams, 0)
+    for thread, kind in zip(threads, (Kind.WRITE, Kind.READ), strict=True):
+        access(rank, kind, stream=streams[thread])
+    analysis.advance()
+    (race,) = analysis.races.values()
+    reading, writing = (f"thread {thread} of rank 1" for thread in reversed(threads))
+    assert race.text() == (
+        f"{writing} writes byte 0 of the memory of rank 1 (compiled code) while {reading} reads it (compiled code): "
+        "let the threads meet in between, by barrier() of their team, or give each elements of its own"
+    )
+    assert [access["thread"] for access in race.about()["accesses"]] == list(threads)
+
+
+def test_a_thread_that_waits_for_a_slot_is_behind_the_first_that_has_reached_the_value(
+    analysis: Analysis, ranks: list[Rank]
+) -> None:
+    rank = ranks[1]
+    first, second, waiting = launched(rank, 3)
+    access(rank, Kind.WRITE, 0, stream=first)
+    tell(rank, Kind.SET, 0, 2, 0, stream=first)
+    access(rank, Kind.WRITE, 8, stream=second)
+    tell(rank, Kind.SET, 0, 3, 0, stream=second)
+    tell(rank, Kind.REACH, 0, 1, stream=waiting)
+    access(rank, Kind.READ, 0, stream=waiting)
+    analysis.advance()
+    assert analysis.races == {}
+    access(rank, Kind.READ, 8, stream=waiting)
+    analysis.advance()
+    assert len(analysis.races) == 1
+    tell(rank, Kind.REACH, 0, 3, stream=waiting)
+    access(rank, Kind.WRITE, 8, stream=waiting)
+    analysis.advance()
+    assert len(analysis.races) == 1
+
+
+def test_threads_that_count_a_slot_up_come_behind_each_other(analysis: Analysis, ranks: list[Rank]) -> None:
+    rank = ranks[1]
+    for value, stream in enumerate(launched(rank, 3), 1):
+        access(rank, Kind.WRITE, 8 * value, stream=stream)
+        tell(rank, Kind.SET, 0, value, 1, stream=stream)
+        for earlier in range(1, value):
+            access(rank, Kind.READ, 8 * earlier, stream=stream)
+    analysis.advance()
     assert analysis.races == {}

@@ -59,6 +59,20 @@ def serve(name: Name, reply: Name | None, reference: Any, args: Any, kwargs: Any
     return value
 
 
+def serving(function: F) -> F:
+    """Have what a function does beside the program be a part of what this rank runs for others: a decorator. Local."""
+    if reporter is None:
+        return function
+    one = reporter
+
+    @functools.wraps(function)
+    def report(*args: Any, **kwargs: Any) -> Any:
+        with one.acting(CALLS):
+            return function(*args, **kwargs)
+
+    return report  # type: ignore[return-value]
+
+
 def _post_late(reply: Name) -> None:
     assert reporter is not None
     reporter.add(Kind.FORK, CALLS)  # the future was completed by something that the program has seen

@@ -47,7 +47,8 @@ _PROVIDERS = {
     "message": "gondwana.calls.active_messages.handlers",
     "atomic": "gondwana.sync.atomic_paths",
     "touch": "gondwana.compiler.reports.touching",
-    "touched": "gondwana.compiler.reports.touching",
+    "enter": "gondwana.compiler.reports.touching",
+    "watched": "gondwana.compiler.reports.touching",
 }
 """Modules that provide functions of this library, by the names of the functions."""
 

@@ -8,6 +8,7 @@ who was first in this run.
 from __future__ import annotations
 
 import enum
+import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
@@ -64,8 +65,8 @@ class Analysis:
         self._put_off: list[Callable[[], bool]] = []
         self._patience = Patience.FULL
         self._do: dict[int, Callable[[Rank, int, int, Words], bool]] = {
-            Kind.READ: self._read,
-            Kind.WRITE: self._write,
+            Kind.READ: functools.partial(self._access, write=False),
+            Kind.WRITE: functools.partial(self._access, write=True),
             Kind.INTEND: self._intend,
             Kind.ATOMIC: self._atomic,
             Kind.FORK: self._fork,
@@ -82,8 +83,9 @@ class Analysis:
             Kind.START: self._start,
             Kind.FINISH: self._finish,
             Kind.RESET: self._reset,
-            Kind.CALL: self._call,
             Kind.FREE: self._free,
+            Kind.SET: self._set,
+            Kind.REACH: self._reach,
         }
 
     def new(self, rank: int) -> Rank:
@@ -138,8 +140,7 @@ class Analysis:
             stream = rank.streams.get(number)
             if stream is None:
                 stream = rank.streams[number] = self._streams.new(rank.rank)
-            site = rank.sites[first >> SITE] or rank.calls.get(stream, 0)
-            if not self._do[first & 0xFF](rank, stream, site, record[1:]):
+            if not self._do[first & 0xFF](rank, stream, rank.sites[first >> SITE], record[1:]):
                 return False
         rank.records.popleft()
         return True
@@ -182,20 +183,12 @@ class Analysis:
 
     # -- accesses ------------------------------------------------------------------------------------------------
 
-    def _read(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
-        self._access(rank, stream, site, words, write=False)
-        return True
-
-    def _write(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
-        self._access(rank, stream, site, words, write=True)
-        return True
-
-    def _access(self, rank: Rank, stream: int, site: int, words: Words, *, write: bool, atomic: bool = False) -> None:
+    def _access(self, rank: Rank, stream: int, site: int, words: Words, *, write: bool, atomic: bool = False) -> bool:
         key, owner, offset, item, *numbers = words
         key = rank.aliases.get(key, key)
         nbytes = self._sizes.get(key, {}).get(owner)
         if nbytes is None:
-            return
+            return True
         shadow = self._shadows.get((key, owner))
         if shadow is None:
             shadow = self._shadows[key, owner] = Shadow(nbytes, self._histories)
@@ -204,6 +197,7 @@ class Analysis:
         epoch = epoch_of(stream, streams.now(stream), site, atomic=atomic)
         for conflict in shadow.access(offset, item, axes, streams.clock(stream), epoch, write=write):
             self._found(conflict, (stream, site, write), key, owner)
+        return True
 
     def _found(self, conflict: Conflict, now: tuple[int, int, bool], key: int, owner: int) -> None:
         (stream, site, write), before = now, conflict.before
@@ -214,6 +208,7 @@ class Analysis:
             return
         streams = self._streams
         ranks = streams.owners[before.stream], streams.owners[stream]
+        order = streams.orders[stream].get(ranks[0])
         self.races[pair] = Race(
             (self._sites[before.site], self._sites[site]),
             ranks,
@@ -222,7 +217,8 @@ class Analysis:
             owner,
             self._targets.get(key),
             conflict.offset,
-            self._order(streams.orders[stream].get(ranks[0])),
+            None if order is None else (order.what, self._sites[order.site]),
+            (streams.threads.get(before.stream, 0), streams.threads.get(stream, 0)),
         )
 
     def _part(self, stream: int, clock: int, site: int, other: int) -> Part | None:
@@ -247,9 +243,6 @@ class Analysis:
         theirs = next((p for r in self._ranks if r.rank == rank for p in r.plans.values() if p.key == plan.key), None)
         begun = None if theirs is None or theirs.finished == theirs.round else self._sites[theirs.site]
         return Part(plan.content["what"], self._sites[found[1]], begun, waited)
-
-    def _order(self, found: Order | None) -> tuple[str, Site] | None:
-        return None if found is None else (found.what, self._sites[found.site])
 
     def _intend(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
         self._word(rank, words).announced[rank.rank] += 1
@@ -294,7 +287,8 @@ class Analysis:
         return False
 
     def _queued(self, rank: Rank, kind: int, word: Word) -> list[Words]:
-        return [r for r in rank.records if _is(r, kind) and self._word(rank, r[1:]) is word]
+        records = (r for r in rank.records if not isinstance(r, dict) and r[0] & 0xFF == kind)
+        return [r for r in records if self._word(rank, r[1:]) is word]
 
     def _reset(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
         key, owner, offset, nbytes = words
@@ -313,10 +307,6 @@ class Analysis:
                 self._words.pop((key, owner), None)
         return True
 
-    def _call(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
-        rank.calls[stream] = site
-        return True
-
     # -- order ---------------------------------------------------------------------------------------------------
 
     def _fork(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
@@ -324,6 +314,9 @@ class Analysis:
         if new is None:
             new = rank.streams[words[0]] = self._streams.new(rank.rank)
         self._streams.fork(stream, new)
+        if len(words) > 1:
+            rank.slots.clear()
+            self._streams.threads |= {stream: 0, new: words[1]}
         if site:
             self._streams.about[new] = stream, site
         return True
@@ -332,7 +325,8 @@ class Analysis:
         done = rank.streams.get(words[0])
         if done is None:  # nothing has run there
             return True
-        self._streams.see(stream, self._streams.posted(done), Order("the wait for a copy", site))
+        what = "the end of other threads" if done in self._streams.threads else "the wait for a copy"
+        self._streams.see(stream, self._streams.posted(done), Order(what, site))
         self._streams.joined.add(done)
         return True
 
@@ -364,6 +358,21 @@ class Analysis:
         if clock is None:
             return False
         self._streams.see(stream, clock, Order("a signal or a channel", site))
+        return True
+
+    def _set(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
+        slot, value, follows = words
+        word, streams = rank.slots[slot], self._streams
+        before = word.last().seen if follows else None
+        if before is not None:
+            streams.see(stream, before, Order("a slot of a team of threads", site))
+        word.set(value, stream, streams.posted(stream))
+        return True
+
+    def _reach(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
+        found = rank.slots[words[0]].reached(words[1], self._streams.clock(stream))
+        if found is not None and found.seen is not None:
+            self._streams.see(stream, found.seen, Order("a barrier or a slot of a team of threads", site))
         return True
 
     def _enter(self, rank: Rank, stream: int, site: int, words: Words) -> bool:
@@ -484,10 +493,6 @@ class Analysis:
         if box is not None:
             key, owner, offset, item, axes = box
             self._access(rank, stream, site, [key, owner, offset, item, *itertools.chain(*axes)], write=write)
-
-
-def _is(record: Any, kind: int) -> bool:
-    return not isinstance(record, dict) and record[0] & 0xFF == kind
 
 
 def _a(noun: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from gondwana.races.words import Word
 from gondwana.runtime.races.records import LENGTH, WORD, Kind
 
 
@@ -18,6 +19,7 @@ class Rank:
     Attributes:
         rank: rank in the world.
         ended: whether no more records come.
+        slots: values of the slots of the team of threads that runs now, or has run last.
     """
 
     def __init__(self, rank: int) -> None:
@@ -26,7 +28,7 @@ class Rank:
         self.records: deque[Any] = deque()
         self.streams: dict[int, int] = {}
         self.sites: dict[int, int] = {0: 0}
-        self.calls: dict[int, int] = {}
+        self.slots: defaultdict[int, Word] = defaultdict(Word)
         self.teams: dict[int, Hashable] = {}
         self.aliases: dict[int, int] = {}
         self.plans: dict[int, Plan] = {}

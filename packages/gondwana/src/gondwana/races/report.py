@@ -126,6 +126,7 @@ class Race:
         target: the array; None if it is not known.
         offset: byte of the first element concerned.
         order: what has last ordered the second rank behind the first, and where.
+        threads: number of the thread of the launch that makes each, 0 for that of the program.
         more: how often the same two sites have raced again.
         name: name of the array in a kernel that races with itself.
     """
@@ -138,8 +139,8 @@ class Race:
     target: Target | None
     offset: int
     order: tuple[str, Site] | None
+    threads: tuple[int, int] = (0, 0)
     more: int = 0
-    program: str = ""
     alone: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -155,8 +156,7 @@ class Race:
             return self._in_launch()
         # The access of the program itself comes first: it is what is too early.
         first, second = (1, 0) if self.parts[1] is None and self.parts[0] is not None else (0, 1)
-        site, part = self.sites[first], self.parts[first]
-        subject = _subject(self.ranks[first], site, self.wrote[first], part)
+        subject, site = self._subject(first), self.sites[first]
         other, advice = self._other(second), self._advice(first, second)
         return f"{subject} {self._what(first)}{_where(site)} while {other}{self._since(first)}: {advice}"
 
@@ -167,6 +167,19 @@ class Race:
             f"at one point and {verb} the same element as {name}{self.alone['other']} at another; points run in any "
             f"order: write into another array, or over points whose elements do not meet"
         )
+
+    def _subject(self, which: int) -> str:
+        verb, part = "writes" if self.wrote[which] else "reads", self.parts[which]
+        noun = "" if part is None else f"the {part.what or self.sites[which].what} that "
+        return f"{noun}{self._who(which)}{' has started' if noun else ''} {verb}"
+
+    def _who(self, which: int) -> str:
+        rank, number = f"rank {self.ranks[which]}", self.threads[which]
+        return f"thread {number} of {rank}" if number or self._is_of_threads else rank
+
+    @property
+    def _is_of_threads(self) -> bool:
+        return self.ranks[0] == self.ranks[1] and any(self.threads) and self.parts == (None, None)
 
     def _what(self, which: int) -> str:
         found = None if self.target is None else self.target.index(self.owner, self.offset)
@@ -179,12 +192,11 @@ class Race:
         )
 
     def _other(self, which: int) -> str:
-        site, part, rank = self.sites[which], self.parts[which], self.ranks[which]
-        verb = "writes" if self.wrote[which] else "reads"
+        part, site = self.parts[which], self.sites[which]
         if part is None:
-            return f"rank {rank} {verb} it{_where(site)}"
-        noun = part.what or site.what
-        return f"the {noun} that rank {rank} has started{_where(part.begun)} {verb} it"
+            return f"{self._subject(which)} it{_where(site)}"
+        begun, verb = _where(part.begun), "writes" if self.wrote[which] else "reads"
+        return f"the {part.what or site.what} that {self._who(which)} has started{begun} {verb} it"
 
     def _since(self, which: int) -> str:
         if self.ranks[0] == self.ranks[1]:
@@ -207,6 +219,8 @@ class Race:
             return "the promise of ready=True does not hold: leave it out, or access the elements before"
         if part is not None and not part.waited:
             return f"the {self.sites[second].what} has not been waited for: call wait() on what it returned first"
+        if self._is_of_threads:
+            return "let the threads meet in between, by barrier() of their team, or give each elements of its own"
         if here == there:
             return "let one wait for the other"
         behind = "and let it tell the other rank " if part is not None else ""
@@ -216,8 +230,8 @@ class Race:
         """The race as JSON values. Pure."""
         found = None if self.target is None else self.target.index(self.owner, self.offset)
         accesses = [
-            {"rank": rank, "writes": wrote, **site.about()}
-            for rank, wrote, site in zip(self.ranks, self.wrote, self.sites, strict=True)
+            {"rank": rank, "thread": thread, "writes": wrote, **site.about()}
+            for rank, thread, wrote, site in zip(self.ranks, self.threads, self.wrote, self.sites, strict=True)
         ]
         return {
             "text": self.text(),
@@ -227,13 +241,6 @@ class Race:
             "owner": self.owner,
             "again": self.more,
         }
-
-
-def _subject(rank: int, site: Site, wrote: bool, part: Part | None) -> str:
-    verb = "writes" if wrote else "reads"
-    return (
-        f"rank {rank} {verb}" if part is None else f"the {part.what or site.what} that rank {rank} has started {verb}"
-    )
 
 
 def _where(site: Site) -> str:

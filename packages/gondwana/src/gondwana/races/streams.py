@@ -33,6 +33,7 @@ class Streams:
         begun: clock of a stream of an operation when the last one began.
         forked: clock of who began it then.
         joined: whether the operation of a stream has been waited for by who began it.
+        threads: for a stream of a thread of a launch, the number of the thread; 0 for who has launched any.
         orders: for each stream, what has last ordered it behind the streams of another rank.
     """
 
@@ -43,6 +44,7 @@ class Streams:
         self.begun: dict[int, int] = {}
         self.forked: dict[int, int] = {}
         self.joined: set[int] = set()
+        self.threads: dict[int, int] = {}
         self.orders: list[dict[int, Order]] = []
 
     def new(self, rank: int) -> int:

@@ -57,6 +57,14 @@ class Word:
             return self._versions[-1] if self._versions[-1].value == value else None
         return next((one for one in self._not_before(clock) if one.value == value), None)
 
+    def reached(self, least: int, clock: Clock) -> Version | None:
+        """Return the first version of at least a value that an operation may have found. Local; arguments: `found`."""
+        return next((one for one in self._not_before(clock) if one.value >= least), None)
+
+    def last(self) -> Version:
+        """Return the last version. Local."""
+        return self._versions[-1]
+
     def _not_before(self, clock: Clock) -> list[Version]:
         """The versions from the last one on that a stream has seen."""
         for place in range(len(self._versions) - 1, 0, -1):

@@ -321,7 +321,11 @@ def _report_compiled(
     kind, operation = divmod(number, len(OPERATIONS))
     dtype = np.dtype(DTYPES[kind])
     numbers = np.array([found, operand, expected], np.int64).astype(f"i{dtype.itemsize}").view(dtype)
-    report_done((table, orders.world_rank(table, rank), offset), OPERATIONS[operation], numbers, fetch=bool(fetch))
+    try:
+        report_done((table, orders.world_rank(table, rank), offset), OPERATIONS[operation], numbers, fetch=bool(fetch))
+    finally:
+        assert reporter is not None
+        reporter.exclusive.release()
 
 
 REPORT = externs.provide("atomic", ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 8)(_report_compiled))

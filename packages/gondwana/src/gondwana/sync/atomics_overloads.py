@@ -67,8 +67,7 @@ def _reported(name: str, domain: Any, kind: Any, fetch: bool) -> Any:
     @inlined
     def run(domain: Any, target: Any, value: Any, expected: Any) -> Any:
         table, rank, offset = handle_word(target, _TABLE), handle_word(target, _RANK), handle_word(target, _OFFSET)
-        if announced:
-            reports.report(reports.INTEND, table, rank, offset, 0)
+        reports.report(reports.INTEND, table if announced else 0, rank, offset, 0)
         old = kind(perform(domain, target, value, expected))
         _report(table, rank, offset, number, fetch, bits_of(old), bits_of(kind(value)), bits_of(kind(expected)))
         return old

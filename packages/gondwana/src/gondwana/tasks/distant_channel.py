@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from gondwana.calls import endpoints
+from gondwana.calls.reported import serving
 from gondwana.compiler.types.arguments import Described
 from gondwana.errors import KernelError
 from gondwana.futures import Future, Promise
@@ -318,6 +319,7 @@ def count(number: int) -> int:
     return 0 if channel is None else len(channel)
 
 
+@serving
 def _serve() -> bool:
     """Attempt the waiting visits of other nodes' ranks; forget channels without visits."""
     if not _visitors:

@@ -64,11 +64,15 @@ class Ring(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """Places in a slot [bytes]: the count of steps, the size and the tag of the item, its bytes."""
+    """Places in a slot [bytes]: the count of steps, the size and the tag of the item, its bytes.
+
+    For the race detector, `room` has the name by which who puts comes behind who has taken the last item there.
+    """
 
     step: int = 0
     length: int = 8
-    bytes: int = 16
+    bytes: int = 16 if reporter is None else 24
+    room: int = 16
 
 
 class Step(NamedTuple):
@@ -101,6 +105,7 @@ _HANDOVERS = 64
 """Slots of a ring without capacity: the most items that wait for a taker at the same time."""
 
 _MODULE = "gondwana.tasks.item_rings_native"
+_native = functools.partial(Native, _MODULE, reports=True)
 
 PLAIN, PARTS, SIMPLE, OUTSIDE = wire.PLAIN, wire.PARTS, 2, 4
 """Tags: as for `wire`; a pickle of a builtin value; a bit: the bytes are elsewhere."""
@@ -178,14 +183,14 @@ class Operations:
     """The machine code that works on rings, loaded at first use. Local."""
 
     def __init__(self) -> None:
-        self.push = Native(_MODULE, "push", 3, brief=True).call
-        self.pull = Native(_MODULE, "pull", 1, brief=True).call
-        self.peek = Native(_MODULE, "peek", 4, brief=True).call
-        self.pull_spinning = Native(_MODULE, "pull_spinning", 2).call
-        self.push_soon = Native(_MODULE, "push_soon", 6).call
-        self.pull_soon = Native(_MODULE, "pull_soon", 5).call
-        self.taken_soon = Native(_MODULE, "taken_soon", 4).call
-        self.withdraw = Native(_MODULE, "withdraw", 2, brief=True).call
+        self.push = _native("push", 3, brief=True).call
+        self.pull = _native("pull", 1, brief=True).call
+        self.peek = _native("peek", 4, brief=True).call
+        self.pull_spinning = _native("pull_spinning", 2).call
+        self.push_soon = _native("push_soon", 6).call
+        self.pull_soon = _native("pull_soon", 5).call
+        self.taken_soon = _native("taken_soon", 4).call
+        self.withdraw = _native("withdraw", 2, brief=True).call
         self.leave = Native(_MODULE, "leave", 4, brief=True).call
         self.close = Native(_MODULE, "close", 2, brief=True).call
         rings = mailbox.own().rings
@@ -209,9 +214,9 @@ class OrderedOperations(Operations):
             self.pull, self.push = self._in_step(pull), self._in_step(push)
             self.pull_spinning = self._of_view(ordering.TAKE, self.pull_spinning)
         else:
-            self.pull = Native(_MODULE, "pull_in_step", 1, brief=True).call
-            self.push = Native(_MODULE, "push_in_step", 3, brief=True).call
-            self.pull_spinning = Native(_MODULE, "pull_spinning_noted", 2).call
+            self.pull = _native("pull_in_step", 1, brief=True).call
+            self.push = _native("push_in_step", 3, brief=True).call
+            self.pull_spinning = _native("pull_spinning_noted", 2).call
         self._close_ring, self.close = self.close, self._close
         self.push_soon = self._of_ring(ordering.PUT, self.push_soon)
         self.pull_soon = self._of_ring(ordering.TAKE, self.pull_soon)

@@ -15,7 +15,9 @@ from gondwana.compiler.memory_order import (
     pause,
     store_release,
 )
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.runtime import ordering
+from gondwana.runtime.races import reporter
 from gondwana.sync.rings_native import happens, ring_bell, step
 from gondwana.tasks.item_rings import BITS, CLOSED, NAME_SHIFT, NAMES, NOT_NOW, RING, SIZE_BITS, SLOT, STEP, VIEW
 
@@ -28,6 +30,27 @@ def slot_of(ring: int, position: int) -> int:
     """Return the address of the slot of a position."""
     turn = position % load_word(ring + RING.capacity)
     return ring + RING.slots + turn * load_word(ring + RING.stride)  # type: ignore[no-any-return]
+
+
+@inlined
+def _nothing(slot: int) -> None:
+    pass
+
+
+@inlined
+def _offer(slot: int) -> None:
+    store_release(slot + SLOT.room, reports.post())
+
+
+@inlined
+def _follow(slot: int) -> None:
+    name = load_word(slot + SLOT.room)
+    if name != 0:
+        reports.take(name)
+
+
+offer, follow = (_nothing, _nothing) if reporter is None else (_offer, _follow)
+"""Report that what this rank has done comes before the next item in a slot; and that this rank comes behind that."""
 
 
 # -- sleepers -----------------------------------------------------------------------------------------------------
@@ -61,6 +84,7 @@ def claim(ring: int) -> int:
         step = load_acquire(slot_of(ring, position)) - STEP.all * position
         if step == STEP.free:
             if compare_exchange(ring + RING.tail, tail, tail + 2) == tail:
+                follow(slot_of(ring, position))
                 return position  # type: ignore[no-any-return]
         elif step < STEP.free and load_acquire(ring + RING.tail) == tail:
             return NOT_NOW
@@ -122,16 +146,23 @@ def taken_soon(ring: int, position: int, polls: int, bit: int) -> int:
     """Return whether the item at a position is taken, polling `polls` times and then as `push_soon`."""
     for _ in range(polls):
         if _is_taken(ring, position):
+            follow(slot_of(ring, position))
             return 1
         pause()
     fetch_bit_or(ring + RING.putters, bit)
-    return 1 if _is_taken(ring, position) else 0
+    if not _is_taken(ring, position):
+        return 0
+    follow(slot_of(ring, position))
+    return 1
 
 
 def withdraw(ring: int, position: int) -> int:
     """Withdraw an item of a ring without capacity; return 1, or 0 if it has been taken."""
     published = STEP.all * position + STEP.published
-    return 1 if compare_exchange(slot_of(ring, position), published, published + 1) == published else 0
+    if compare_exchange(slot_of(ring, position), published, published + 1) == published:
+        return 1
+    follow(slot_of(ring, position))
+    return 0
 
 
 def push_in_step(view: int, data: int, word: int) -> int:
@@ -167,6 +198,7 @@ def obtain(ring: int, bells: int) -> int:
         step = load_acquire(slot) - STEP.all * head
         if step == STEP.published or step == STEP.withdrawn:
             if compare_exchange(ring + RING.head, head, head + 1) == head:
+                offer(slot)
                 published = STEP.all * head + STEP.published
                 if (
                     load_word(ring + RING.unbuffered) == 0

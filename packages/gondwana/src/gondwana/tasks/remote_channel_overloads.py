@@ -87,6 +87,7 @@ def _await_taker(ring: int, position: int) -> None:
         polls += 1
         note(polls, _CHANNEL, ring, 0)
     over(polls)
+    native.follow(native.slot_of(ring, position))
 
 
 @overload_method(_FAMILY, "put", strict=False, jit_options=INLINED)

@@ -467,6 +467,20 @@ def right_exchange_of_messages():
     look(m)
 
 
+def wrong_exchange_with_anyone_too_early():
+    m, theirs = memory(), np.zeros(1)
+    world.Sendrecv(np.ones(1), right, 0, theirs)
+    gw.put(1.0, there(m)).wait()
+    look(m)
+
+
+def right_exchange_with_anyone():
+    m, theirs = memory(), np.zeros(1)
+    gw.put(1.0, there(m)).wait()
+    world.Sendrecv(np.ones(1), right, 0, theirs)
+    look(m)
+
+
 # -- locks, atomic operations ----------------------------------------------------------------------------------------
 
 
@@ -714,6 +728,58 @@ def right_item_of_a_dtype():
     elif world.rank == 1:
         items.take()
         look(m)
+
+
+def fill(capacity: int, number: int) -> gw.RemoteChannel[int]:
+    """Return a channel of rank 1 into which rank 0 has put items."""
+    items: gw.RemoteChannel[int] = gw.RemoteChannel.of_team(world, capacity=capacity, home=1)
+    if is_root:
+        for item in range(number):
+            items.put(item)
+    return items
+
+
+def wrong_room_of_a_channel_too_early():
+    m, items = memory(), fill(1, 1)
+    if is_root:
+        items.put(1)
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        items.take()
+        look(m)
+        items.take()
+
+
+def right_room_of_a_channel():
+    m, items = memory(), fill(2, 2)
+    if is_root:
+        items.put(2)
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        look(m)
+        items.take()
+        items.take()
+        items.take()
+
+
+def wrong_taken_item_of_a_channel_too_early():
+    m, items = memory(), fill(0, 0)
+    if is_root:
+        items.put(1)
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        items.take()
+        look(m)
+
+
+def right_taken_item_of_a_channel():
+    m, items = memory(), fill(0, 0)
+    if is_root:
+        items.put(1)
+        gw.put(1.0, there(m, 1)).wait()
+    elif world.rank == 1:
+        look(m)
+        items.take()
 
 
 # -- kernels, exchanges, plans ---------------------------------------------------------------------------------------
@@ -1035,6 +1101,31 @@ def right_compiled_item_of_a_channel():
 
 
 @gw.jit
+def fill_and_put(items, target, own, me, early):
+    if me == 0:
+        items.put(1.0)
+        items.put(2.0)
+        gw.put(1.0, target)
+    elif me == 1:
+        if not early:
+            gw.get(own)
+        items.take()
+        if early:
+            gw.get(own)
+        items.take()
+
+
+def wrong_compiled_room_of_a_channel_too_early():
+    m, items = memory(), gw.RemoteChannel.of_team(world, capacity=1, dtype=float, home=1)
+    fill_and_put(items, there(m, 1), m.pointer(dtype=float), world.rank, True)
+
+
+def right_compiled_room_of_a_channel():
+    m, items = memory(), gw.RemoteChannel.of_team(world, capacity=1, dtype=float, home=1)
+    fill_and_put(items, there(m, 1), m.pointer(dtype=float), world.rank, False)
+
+
+@gw.jit
 def put_and_note(noting, counts, target, own, me, early):
     if me == 0:
         if early:
@@ -1136,10 +1227,113 @@ def right_compiled_load_behind_a_put():
     add_up(numbers(m, world.rank))
 
 
-def line() -> tuple[gw.GlobalArray, gw.GlobalArray, gw.GlobalArray]:
+@gw.jit
+def slices(a, b, what):
+    if what == 0:
+        a[2:6] = 1.0
+    elif what == 1:
+        b[0:4] = a[2:6]
+    elif what == 2:
+        b[0:4] = 2.0 * a[2:6] + b[4:8]
+    elif what == 3:
+        a[2:6] += 1.0
+    elif what == 4:
+        b[0] = np.sum(a[2:6])
+    else:
+        b[0] = a[2:6].sum()
+
+
+def put_beyond_the_middle(*, ordered: bool) -> np.ndarray:
+    """Put to four numbers of the neighbour from the sixth on; return those of this rank."""
+    m = memory()
+    gw.put(np.ones(4), there(m) + 5).wait()
+    if ordered:
+        world.barrier()
+    return numbers(m, world.rank)
+
+
+def wrong_compiled_slice_set():
+    slices(put_beyond_the_middle(ordered=False), np.ones(8), 0)
+
+
+def right_compiled_slice_set():
+    slices(put_beyond_the_middle(ordered=True), np.ones(8), 0)
+
+
+def wrong_compiled_slice_copied():
+    slices(put_beyond_the_middle(ordered=False), np.ones(8), 1)
+
+
+def right_compiled_slice_copied():
+    slices(put_beyond_the_middle(ordered=True), np.ones(8), 1)
+
+
+def wrong_compiled_slice_in_an_expression():
+    slices(put_beyond_the_middle(ordered=False), np.ones(8), 2)
+
+
+def right_compiled_slice_in_an_expression():
+    slices(put_beyond_the_middle(ordered=True), np.ones(8), 2)
+
+
+def wrong_compiled_slice_changed():
+    slices(put_beyond_the_middle(ordered=False), np.ones(8), 3)
+
+
+def right_compiled_slice_changed():
+    slices(put_beyond_the_middle(ordered=True), np.ones(8), 3)
+
+
+def wrong_compiled_slice_summed():
+    slices(put_beyond_the_middle(ordered=False), np.ones(8), 4)
+    slices(put_beyond_the_middle(ordered=False), np.ones(8), 5)
+
+
+def right_compiled_slice_summed():
+    slices(put_beyond_the_middle(ordered=True), np.ones(8), 4)
+    slices(put_beyond_the_middle(ordered=True), np.ones(8), 5)
+
+
+PAIR = np.dtype([("x", "f8"), ("y", "f8")])
+
+
+@gw.jit
+def fields(a, reads, writes):
+    if writes:
+        a[0].y = 2.0
+        a[1]["y"] = 2.0
+    return a[0].x if reads else 0.0
+
+
+def wrong_compiled_field_read_early():
+    m = memory()
+    gw.put(1.0, there(m)).wait()
+    fields(m.view(world.rank).view(PAIR), True, True)
+
+
+def right_compiled_field_beside_what_is_put():
+    m = memory()
+    gw.put(1.0, there(m)).wait()
+    fields(m.view(world.rank).view(PAIR), False, True)
+
+
+def wrong_compiled_field_set_early():
+    m = memory()
+    gw.put(1.0, there(m) + 3).wait()
+    fields(m.view(world.rank).view(PAIR), False, True)
+
+
+def right_compiled_field_set_behind_a_put():
+    m = memory()
+    gw.put(np.ones(4), there(m)).wait()
+    world.barrier()
+    fields(m.view(world.rank).view(PAIR), True, True)
+
+
+def line(dtype: object = float) -> tuple[gw.GlobalArray, gw.GlobalArray, gw.GlobalArray]:
     """Return an array, one for results, and one with the index of this rank's first ghost."""
     size = 8 * world.size
-    a, out, at = gw.zeros(size, ghost=1, periodic=True), gw.zeros(size), gw.zeros(size, dtype=int)
+    a, out, at = gw.zeros(size, dtype=dtype, ghost=1, periodic=True), gw.zeros(size), gw.zeros(size, dtype=int)
     kept.extend((a, out, at))
     at.values[...] = a.owned.lo[0] - 1
     return a, out, at
@@ -1158,10 +1352,229 @@ def right_ghost_at_a_computed_point():
     gather(a.owned, out, a, at)
 
 
+@gw.foreach
+def gather_field(p, out, a, at):
+    out[p] = a[at[p]].y
+
+
+def wrong_field_at_a_computed_point():
+    a, out, at = line(PAIR)
+    ghosts = a.exchange()
+    gather_field(a.owned, out, a, at)
+    ghosts.wait()
+
+
+def right_field_at_a_computed_point():
+    a, out, at = line(PAIR)
+    a.exchange().wait()
+    gather_field(a.owned, out, a, at)
+
+
+# -- threads of a rank ------------------------------------------------------------------------------------------------
+
+
+@gw.jit
+def write_and_read(threads, a, order):
+    first, last = threads.share(0, len(a))
+    if order == 3:
+        threads.barrier()
+    for i in range(first, last):
+        a[i] = 1.0
+    if order == 1:
+        threads.barrier()
+    elif order == 2:
+        threads.max(0.0)
+    found = 0.0
+    for i in range(len(a)):
+        found += a[i]
+    return found
+
+
+def wrong_threads_read_what_others_write():
+    gw.parallel(write_and_read, numbers(memory(), world.rank), 0, threads=2)
+
+
+def right_threads_read_behind_a_barrier():
+    gw.parallel(write_and_read, numbers(memory(), world.rank), 1, threads=3)
+
+
+def wrong_threads_read_a_shared_array_early():
+    shared = gw.SharedArray(8 * world.size)
+    kept.append(shared)
+    gw.parallel(write_and_read, shared.numpy()[shared.mine.start : shared.mine.stop], 0, threads=2)
+
+
+def wrong_threads_read_behind_an_early_barrier():
+    gw.parallel(write_and_read, numbers(memory(), world.rank), 3, threads=3)
+
+
+def right_threads_read_behind_a_sum():
+    mine = numbers(memory(), world.rank)
+    gw.parallel(write_and_read, mine, 2, threads=2)
+    set_all(mine, 2.0)
+    gw.parallel(write_and_read, mine, 2, threads=3)
+    add_up(mine)
+
+
+def wrong_threads_write_while_a_neighbour_reads():
+    m = memory()
+    gw.parallel(write_and_read, numbers(m, world.rank), 1, threads=2)
+    gw.get(there(m) + 31).result()
+
+
+def right_threads_end_before_a_neighbour_reads():
+    m = memory()
+    gw.parallel(write_and_read, numbers(m, world.rank), 1, threads=2)
+    world.barrier()
+    gw.get(there(m) + 31).result()
+
+
+@gw.jit
+def hand_on(threads, a, early):
+    if threads.index == 0:
+        if early:
+            threads.publish(1, 7)
+        a[0] = 1.0
+        if not early:
+            threads.publish(1, 7)
+        return 0.0
+    threads.wait_for(1, 5)
+    return a[0]
+
+
+def wrong_thread_publishes_too_early():
+    gw.parallel(hand_on, numbers(memory(), world.rank), True, threads=2)
+
+
+def right_thread_publishes_what_it_has_written():
+    gw.parallel(hand_on, numbers(memory(), world.rank), False, threads=3)
+
+
+@gw.jit
+def follow(threads, a, b, ahead):
+    for step in range(len(b)):
+        if threads.index == 0:
+            a[step] = 1.0
+            threads.publish(0, step + 1)
+        else:
+            threads.wait_for(0, step + 1)
+            b[step] = a[step + ahead]
+
+
+def wrong_thread_reads_ahead_of_what_is_published():
+    mine = numbers(memory(), world.rank)
+    gw.parallel(follow, mine[:8], mine[8:15], 1, threads=2)
+
+
+def right_thread_reads_what_is_published():
+    mine = numbers(memory(), world.rank)
+    gw.parallel(follow, mine[:8], mine[8:15], 0, threads=2)
+
+
+@gw.jit
+def take_row(threads, a, width):
+    row = threads.fetch_add(0, 1)
+    for i in range(3 * row, 3 * row + width):
+        a[i] = a[i] + 1.0
+
+
+@gw.jit
+def take_rows(threads, a, rows, width):
+    while True:
+        row = threads.fetch_add(0, 1)
+        if row >= rows:
+            break
+        for i in range(3 * row, 3 * row + width):
+            a[i] = a[i] + 1.0
+
+
+def wrong_rows_of_threads_overlap():
+    gw.parallel(take_row, numbers(memory(), world.rank), 4, threads=2, slots=1)
+
+
+def right_rows_of_threads_apart():
+    mine = numbers(memory(), world.rank)
+    gw.parallel(take_row, mine, 3, threads=3, slots=1)
+    gw.parallel(take_rows, mine, 8, 3, threads=3, slots=1)
+
+
+@gw.jit
+def put_and_signal_by_threads(threads, signal, target, own, to, ordered):
+    if threads.index == 1:
+        gw.put(1.0, target)
+    if ordered:
+        threads.barrier()
+    if threads.index == 0:
+        gw.signal(signal, to)
+        gw.wait(signal)
+        gw.get(own)
+
+
+def wrong_thread_signals_for_another():
+    m = memory()
+    gw.parallel(put_and_signal_by_threads, gw.Signal(world), there(m), m.pointer(dtype=float), right, False, threads=2)
+
+
+def right_thread_signals_behind_a_barrier():
+    m = memory()
+    gw.parallel(put_and_signal_by_threads, gw.Signal(world), there(m), m.pointer(dtype=float), right, True, threads=2)
+
+
+@gw.jit
+def in_turn_by_threads(threads, words, lock, number, early):
+    for _ in range(3):
+        value = 0.0
+        if early:
+            value = gw.get(number)
+        while words.compare_exchange(lock, 0, 1) != 0:
+            pass
+        if not early:
+            value = gw.get(number)
+        gw.put(value + 1.0, number)
+        words.store(lock, 0)
+
+
+def wrong_lock_of_threads_too_late():
+    m, words = memory(), gw.AtomicDomain("i8", ("store", "compare_exchange"), world)
+    gw.parallel(in_turn_by_threads, words, m.pointer(dtype="i8") + 4, m.pointer(dtype=float), True, threads=2)
+
+
+def right_lock_of_threads():
+    m, words = memory(), gw.AtomicDomain("i8", ("store", "compare_exchange"), world)
+    gw.parallel(in_turn_by_threads, words, m.pointer(dtype="i8") + 4, m.pointer(dtype=float), False, threads=2)
+
+
+@gw.foreach
+def deal(p, a, at):
+    a[at[p]] = 1.0
+
+
+def dealt(offsets: np.ndarray) -> tuple[gw.GlobalArray, gw.GlobalArray]:
+    """Return an array, and one that says to which of its elements on this rank each point writes."""
+    size = len(offsets) * world.size
+    a, at = gw.zeros(size), gw.zeros(size, dtype=int)
+    kept.extend((a, at))
+    at.values[...] = a.owned.lo[0] + offsets
+    return a, at
+
+
+def wrong_points_of_threads_meet():
+    a, at = dealt(np.arange(8192) % 4096)
+    gw.set_threads(2)
+    deal(a.owned, a, at)
+
+
+def right_points_of_threads_apart():
+    a, at = dealt(np.arange(8192)[::-1])
+    gw.set_threads(2)
+    deal(a.owned, a, at)
+
+
 NEAR = {
     *("wrong_neighbour_read_without_order", "right_neighbour_read_behind_a_barrier"),
     *("wrong_compiled_store_to_a_neighbour", "right_compiled_store_to_a_neighbour"),
     *("wrong_compiled_item_of_a_channel_too_early", "right_compiled_item_of_a_channel"),
+    *("wrong_compiled_room_of_a_channel_too_early", "right_compiled_room_of_a_channel"),
 }
 """Programs that reach the memory of a neighbour by loads, or its channel in compiled code."""
 

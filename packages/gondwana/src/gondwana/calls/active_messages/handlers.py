@@ -14,6 +14,7 @@ from gondwana.calls import mailbox
 from gondwana.calls.mailbox import Mailbox
 from gondwana.compiler import externs
 from gondwana.compiler.native import BYTES_AT, DATA_AT, Native
+from gondwana.compiler.reports.touching import flushing
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.runtime.races import reporter
 from gondwana.sync import rings
@@ -122,6 +123,7 @@ class Handlers:
         self._rings.receive()
         self._run()
 
+    @flushing
     def _run(self) -> bool:
         done = self._serve(self._state, rings.MOST_PER_POLL)
         self._raise_failure()

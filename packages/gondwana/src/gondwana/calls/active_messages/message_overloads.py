@@ -16,6 +16,7 @@ from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word, move_bytes, pause, sched_yield, store_release
 from gondwana.compiler.mpi.mpi_overloads import mpi_constant
 from gondwana.compiler.mpi.table import MAILBOX
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.buffers import address_of, check_array, contiguous_count, item_size
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.compiler.types.unpack import scalar_type
@@ -162,6 +163,7 @@ def _send(message: Any, rank: Any, *values: Any) -> Any:
         state, place = handle_word(message, _STATE), _place(message, rank)
         payload = _last(message, values)
         out, nbytes = block_of(state, MESSAGE, place), numbers + payload[2]
+        reports.report(reports.INTEND, 0, 0, 0, 0)
         report(MESSAGE, place, 1)
         lock(state + WORD * SENDING)
         record = reserve(out, nbytes)
@@ -169,6 +171,7 @@ def _send(message: Any, rank: Any, *values: Any) -> Any:
             record = _make_room(state, out, nbytes)
         _write(message, out, record, numbers, values, payload)
         store_release(state + WORD * SENDING, 0)
+        reports.report(reports.OVER, 0, 0, 0, 0)
         if pass_on(out) != 0:
             raise RuntimeError("send of an active message to another node: MPI failed; in Python, send says more")
 

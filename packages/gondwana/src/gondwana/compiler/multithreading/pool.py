@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import sys
 import threading
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from gondwana.compiler.native import Native
 from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
 from gondwana.runtime import cores
+from gondwana.runtime.races import reporter
 
 LINE = 128
 """Bytes between objects that different threads write."""
@@ -38,7 +40,7 @@ class _Pool:
         self._memory = ctypes.create_string_buffer(LINE * (self.size + 5))
         self.address = -(-ctypes.addressof(self._memory) // LINE) * LINE
         ctypes.c_int64.from_address(self.address + 3 * LINE).value = 0 if cores.crowded(self.size) else _SPINS
-        self.run = _run.call
+        self.run = _run.call if reporter is None else self._run_and_report
         work = _worker.call if self.size > 1 else None
         for thread in range(1, self.size):
             name = f"gondwana-{thread}"
@@ -46,6 +48,12 @@ class _Pool:
             self.workers[-1].start()
         main = os.getpid()  # in a forked process the thread object still has its number from the parent
         cores.pin([main, *(worker.native_id or main for worker in self.workers)])
+
+    def _run_and_report(self, address: int, size: int, function: int, block: int, count: int, flags: int) -> None:
+        threads = [worker.ident or 0 for worker in self.workers[: count - 1]] if function else []
+        assert reporter is not None
+        with reporter.launching(threads, sys._getframe()):
+            _run.call(address, size, function, block, count, flags)
 
     def stop(self) -> None:
         if self.workers and os.getpid() == self.process:

@@ -52,6 +52,7 @@ from gondwana.compiler.multithreading.team import (
     VALUES,
     parallel,
 )
+from gondwana.compiler.reports import orders_overloads as reports
 from gondwana.compiler.types.arguments import WORD, HandleSpec, Spec
 from gondwana.compiler.types.handle_types import build, family_type, handle_word
 from gondwana.compiler.types.unpack import Typing, loader
@@ -133,12 +134,16 @@ def _wait_until(memory: int, address: int, least: int, spare: int) -> None:
 @called
 def _barrier_of(memory: int, size: int) -> None:
     turn = load_acquire(memory + TURN)
-    if fetch_add_word(memory + ARRIVED, 1) == size - 1:
+    reports.report(reports.INTEND, 0, 0, 0, 0)
+    arrived = fetch_add_word(memory + ARRIVED, 1)
+    reports.report(reports.SET, reports.BARRIER, turn * size + arrived + 1, 1, 0)
+    if arrived == size - 1:
         store_release(memory + ARRIVED, 0)
         atomic_store(memory + TURN, np.int64(turn + 1))
         _ring(memory)
     else:
         _wait_until(memory, memory + TURN, turn + 1, 0)
+    reports.report(reports.REACH, reports.BARRIER, (turn + 1) * size, 0, 0)
 
 
 @inlined
@@ -205,7 +210,10 @@ def _fetch_add(team: Any, slot: Any, value: Any) -> Any:
     _check_integers("fetch_add", slot, value)
 
     def add(team: Any, slot: Any, value: Any) -> int:
-        before = fetch_add_word(_slot(team, slot), value)
+        address = _slot(team, slot)
+        reports.report(reports.INTEND, 0, 0, 0, 0)
+        before = fetch_add_word(address, value)
+        reports.report(reports.SET, slot, before + value, 1, 0)
         _ring(handle_word(team, _MEMORY))
         return before  # type: ignore[no-any-return]
 
@@ -219,7 +227,9 @@ def _publish(team: Any, slot: Any, value: Any) -> Any:
     def store(team: Any, slot: Any, value: Any) -> None:
         address = _slot(team, slot)
         if handle_word(team, _SIZE) > 1:
+            reports.report(reports.INTEND, 0, 0, 0, 0)
             atomic_store(address, np.int64(value))
+            reports.report(reports.SET, slot, value, 0, 0)
             _ring(handle_word(team, _MEMORY))
         else:
             store_release(address, value)
@@ -235,6 +245,7 @@ def _wait_for(team: Any, slot: Any, value: Any) -> Any:
         address = _slot(team, slot)
         if load_acquire(address) < value:
             _wait_until(handle_word(team, _MEMORY), address, value, handle_word(team, _SIZE) - 2)
+        reports.report(reports.REACH, slot, value, 0, 0)
 
     return wait
 

@@ -11,11 +11,16 @@ _WORD = 8
 _WORLD_RANKS = 3
 """Word of a segment's table with the address of the world ranks of its team, see `memory.segment.TABLE_HEAD`."""
 _RANK_SHIFT = 40
+OVER = 0
+"""What ends a change that no record ends: no kind of record."""
 _LETS_OTHERS = (Kind.ADD, Kind.ENTER, Kind.SEND, Kind.START, Kind.INTEND)
 
 
 def _report(kind: int, first: int, second: int, third: int, fourth: int) -> None:
     """Append a record. Called by compiled code, on any thread.
+
+    What other threads of this rank read is changed between `INTEND`, which may be without a record, and `ATOMIC`, `SET`
+    or `OVER`: so one thread at a time does, and changes are reported in the order in which they are made.
 
     Args:
         kind: kind of the record.
@@ -25,10 +30,19 @@ def _report(kind: int, first: int, second: int, third: int, fourth: int) -> None
         fourth: bytes of a box of one axis, for `READ` and `WRITE`.
     """
     assert reporter is not None
+    if kind in (Kind.INTEND, Kind.REACH):
+        reporter.exclusive.acquire()
+        if kind == Kind.INTEND and first == 0:
+            return
     if kind in (Kind.READ, Kind.WRITE, Kind.ADD, Kind.WAIT, Kind.INTEND):
         second = world_rank(first, second)
     words = first, second, third, fourth
-    reporter.add(kind, *words[: _WORDS.get(kind, 4)], site=reporter.site())
+    try:
+        if kind != OVER:
+            reporter.add(kind, *words[: _WORDS.get(kind, 4)], site=reporter.site())
+    finally:
+        if kind in (Kind.SET, Kind.REACH, OVER):
+            reporter.exclusive.release()
     if kind in _LETS_OTHERS:
         reporter.flush()
 
@@ -39,7 +53,10 @@ def world_rank(table: int, rank: int) -> int:
     return ctypes.c_int64.from_address(ranks + _WORD * rank).value
 
 
-_WORDS: dict[int, int] = {Kind.SEND: 3, Kind.INTEND: 3, Kind.LEAVE: 2, Kind.RECEIVE: 1, Kind.START: 1, Kind.FINISH: 1}
+_WORDS: dict[int, int] = {
+    Kind.SEND: 3, Kind.INTEND: 3, Kind.LEAVE: 2, Kind.RECEIVE: 1, Kind.START: 1, Kind.FINISH: 1, Kind.SET: 3,
+    Kind.REACH: 2,
+}  # fmt: skip
 """Words of records that have fewer than four."""
 
 

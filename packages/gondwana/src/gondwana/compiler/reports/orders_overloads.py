@@ -13,15 +13,16 @@ from numba.extending import intrinsic
 
 from gondwana.compiler.externs_overloads import calling
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.reports.orders import POST, REPORT, TAKE
+from gondwana.compiler.reports.orders import OVER as OVER, POST, REPORT, TAKE
 from gondwana.runtime.races import Kind, records, reporter
 
-ALL, FROM = records.ALL, records.FROM
-READ, WRITE, ADD, WAIT, ENTER, LEAVE, SEND, EXPECT, RECEIVE, START, FINISH, INTEND = map(
+ALL, FROM, BARRIER = records.ALL, records.FROM, records.BARRIER
+READ, WRITE, ADD, WAIT, ENTER, LEAVE, SEND, EXPECT, RECEIVE, START, FINISH, INTEND, SET, REACH = map(
     int,
     (
         Kind.READ, Kind.WRITE, Kind.ADD, Kind.WAIT, Kind.ENTER, Kind.LEAVE,
         Kind.SEND, Kind.EXPECT, Kind.RECEIVE, Kind.START, Kind.FINISH, Kind.INTEND,
+        Kind.SET, Kind.REACH,
     ),
 )  # fmt: skip
 """Kinds of records, as compiled code takes them."""

@@ -17,9 +17,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from gondwana.compiler import externs
-from gondwana.compiler.multithreading.pool import threads
-from gondwana.compiler.native import Native
 from gondwana.runtime.races import Kind, reporter
 from gondwana.runtime.races.records import Box
 
@@ -32,24 +32,18 @@ MOST = 10_000
 """The most runs of a place that are reported: each takes some microseconds, and code may access scattered elements."""
 
 
-class Table(NamedTuple):
-    """Bytes from the start of the table to its words.
+class Watch(NamedTuple):
+    """Bytes from the start of what all threads share to its words.
 
     Attributes:
         low: lowest address of memory that is watched.
         high: end of the highest.
-        next: number of the next turn, for threads that wait for theirs.
-        now: number of the present turn.
-        alone: whether the process has one thread that computes, which takes no turns.
-        runs: the runs.
+        key: key by which the system keeps the address of each thread's table.
     """
 
     low: int = 0
     high: int = 8
-    next: int = 16
-    now: int = 24
-    alone: int = 32
-    runs: int = 64
+    key: int = 16
 
 
 class Run(NamedTuple):
@@ -62,6 +56,7 @@ class Run(NamedTuple):
         first: address of the first element.
         number: number of elements; below 0: this place is not followed any more.
         stride: bytes from one to the next.
+        bytes: bytes of a run.
     """
 
     text: int = 0
@@ -70,26 +65,22 @@ class Run(NamedTuple):
     first: int = 24
     number: int = 32
     stride: int = 40
+    bytes: int = 48
 
 
-TABLE, RUN, RUN_BYTES = Table(), Run(), 48
+WATCH, RUN = Watch(), Run()
+RUNS = 64
+"""Bytes from the start of the table of a thread, whose first word is not 0 if it has runs, to them."""
 
-_table = (ctypes.c_int64 * ((TABLE.runs + PLACES * RUN_BYTES) // _WORD))()
-TABLE_NAME = externs.provide("touched", _table)
-"""The name by which machine code refers to the table."""
-_take_all = Native("gondwana.compiler.reports.touching_native", "take_all", 2)
-_taken = (ctypes.c_int64 * (PLACES * RUN_BYTES // _WORD))()
+_watch = (ctypes.c_int64 * 3)()
+WATCH_NAME = externs.provide("watched", _watch)
+"""The name by which machine code refers to what all threads share."""
 
 _starts: list[int] = []
 _memory: list[tuple[int, int, int, int]] = []
 """Watched memory by its first address: that, its end, key of the segment, rank in the world."""
-_rows: dict[int, list[int]] = {}
-"""Runs at regular distances by the place in the program: the bytes of its description, those of an element, number and
-distance of the elements, address of the first, number of runs, and their distance."""
 _given: Counter[int] = Counter()
 """Number of runs of each place so far."""
-_seen = 0
-"""Number of turns that have been taken when the runs were last reported."""
 
 
 def announce(segment: Any, sizes: list[int]) -> None:
@@ -108,7 +99,7 @@ def announce(segment: Any, sizes: list[int]) -> None:
         place = bisect.bisect(_starts, address)
         _starts.insert(place, address)
         _memory.insert(place, (address, address + nbytes, segment.key, rank))
-        _table[TABLE.low // _WORD], _table[TABLE.high // _WORD] = _starts[0], max(end for _, end, *_ in _memory)
+        _watch[WATCH.low // _WORD], _watch[WATCH.high // _WORD] = _starts[0], max(end for _, end, *_ in _memory)
     weakref.finalize(segment, _free, segment.key, [address for address, *_ in mapped]).atexit = False
 
 
@@ -126,46 +117,95 @@ def _forget(address: int, key: int | None = None) -> None:
         del _starts[place], _memory[place]
 
 
-def _give(text: int, length: int, item: int, first: int, count: int, stride: int) -> None:
-    """Keep a run with those before it of the same place at regular distances, or report these.
+class _Kept:
+    """The runs of one thread, which it reports before all else, or who has launched it.
 
-    Called by compiled code, on any thread, with the GIL.
+    Args:
+        thread: its identifier.
+
+    Attributes:
+        table: words of the runs that machine code keeps.
+        rows: runs at regular distances by the place in the program: the bytes of its description, those of an element,
+            number and distance of the elements, address of the first, number of runs, and their distance.
     """
-    _given[text] += 1
-    if _given[text] > MOST:
-        if _given[text] == MOST + 1 and reporter is not None:
-            about = _described(text, length)
-            reporter.tell(left=f"{os.path.basename(about['file'])}:{about['line']}")
-        run = (TABLE.runs + (text >> 5) % PLACES * RUN_BYTES) // _WORD
-        _table[run + RUN.text // _WORD], _table[run + RUN.number // _WORD] = text, -1
-        return
-    rows = _rows.get(text)
-    if rows is not None and rows[:4] == [length, item, count, stride]:
-        *_, start, number, distance = rows
-        if number == 1:
-            rows[5:] = 2, first - start
+
+    def __init__(self, thread: int) -> None:
+        self.table = np.zeros((RUNS + PLACES * RUN.bytes) // _WORD, np.int64)
+        self.rows: dict[int, list[int]] = {}
+        self._thread = thread
+        self._runs = self.table[RUNS // _WORD :].reshape(PLACES, -1)
+
+    def give(self, text: int, length: int, item: int, first: int, count: int, stride: int) -> None:
+        """Keep a run with those before it of the same place at regular distances, or report these. Local."""
+        _given[text] += 1
+        if _given[text] > MOST:
+            if _given[text] == MOST + 1 and reporter is not None:
+                about = _described(text, length)
+                reporter.tell(left=f"{os.path.basename(about['file'])}:{about['line']}")
+            run = self._runs[(text >> 5) % PLACES]
+            run[RUN.text // _WORD], run[RUN.number // _WORD] = text, -1
             return
-        if first == start + number * distance:
-            rows[5] = number + 1
+        rows = self.rows.get(text)
+        if rows is not None and rows[:4] == [length, item, count, stride]:
+            *_, start, number, distance = rows
+            if number == 1:
+                rows[5:] = 2, first - start
+                return
+            if first == start + number * distance:
+                rows[5] = number + 1
+                return
+        if rows is not None:
+            self._report(text, *rows)
+        self.rows[text] = [length, item, count, stride, first, 1, 0]
+
+    def flush(self) -> None:
+        """Report all runs. Local."""
+        if not self.table[0]:
             return
-    if rows is not None:
-        _report(text, *rows)
-    _rows[text] = [length, item, count, stride, first, 1, 0]
+        self.table[0] = 0
+        kept = (self._runs[:, RUN.text // _WORD] != 0) & (self._runs[:, RUN.number // _WORD] >= 0)
+        runs = self._runs[kept].tolist()
+        self._runs[kept, RUN.text // _WORD] = 0
+        for run in runs:
+            self.give(*run)
+        rows = list(self.rows.items())
+        self.rows.clear()
+        for text, row in rows:
+            self._report(text, *row)
+
+    def _report(
+        self, text: int, length: int, item: int, count: int, stride: int, first: int, rows: int, distance: int
+    ) -> None:
+        axes = [(count, stride), (rows, distance)]
+        at = first + sum(min(0, (number - 1) * step) for number, step in axes)
+        place = bisect.bisect(_starts, at) - 1
+        if place < 0 or reporter is None or at >= _memory[place][1]:
+            return
+        start, _, key, rank = _memory[place]
+        box = Box(key, rank, at - start, item, tuple((number, abs(step)) for number, step in axes))
+        about = _described(text, length)
+        launched, inside = reporter.caller(self._thread)
+        what, name, kernel = f"{about['function']}: {about['name']}", about["name"], about["function"]
+        site = reporter.site(what, (about["file"], about["line"]), inside, kernel=kernel, name=name, launched=launched)
+        reporter.add_late(Kind.WRITE if about["writes"] else Kind.READ, box, site, self._thread)
 
 
-def _report(text: int, length: int, item: int, count: int, stride: int, first: int, rows: int, distance: int) -> None:
-    axes = [(count, stride), (rows, distance)]
-    at = first + sum(min(0, (number - 1) * step) for number, step in axes)
-    place = bisect.bisect(_starts, at) - 1
-    if place < 0 or reporter is None or at >= _memory[place][1]:
-        return
-    start, _, key, rank = _memory[place]
-    box = Box(key, rank, at - start, item, tuple((number, abs(step)) for number, step in axes))
-    about = _described(text, length)
-    launched, inside = reporter.caller()
-    what, name, kernel = f"{about['function']}: {about['name']}", about["name"], about["function"]
-    site = reporter.site(what, (about["file"], about["line"]), inside, kernel=kernel, name=name, launched=launched)
-    reporter.add_late(Kind.WRITE if about["writes"] else Kind.READ, box, site)
+_kept: dict[int, _Kept] = {}
+"""What each thread has kept, by its identifier."""
+
+
+def _give(text: int, length: int, item: int, first: int, count: int, stride: int) -> None:
+    """Take a run of the calling thread from compiled code, which calls this with the GIL."""
+    _kept[threading.get_ident()].give(text, length, item, first, count, stride)
+
+
+def _enter() -> int:
+    """Give the calling thread its table, and return the address. Called by compiled code, with the GIL."""
+    thread = threading.get_ident()
+    kept = _kept.get(thread) or _kept.setdefault(thread, _Kept(thread))  # another thread may have had this identifier
+    address = kept.table.ctypes.data
+    _libc.pthread_setspecific(_watch[WATCH.key // _WORD], ctypes.c_void_p(address))
+    return address
 
 
 @functools.cache
@@ -175,30 +215,26 @@ def _described(text: int, length: int) -> dict[str, Any]:
     return about
 
 
-_called = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(_give)
-GIVE = externs.provide("touch", _called)
-"""The name by which machine code calls `_give`."""
+GIVE = externs.provide("touch", ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(_give))
+ENTER = externs.provide("enter", ctypes.CFUNCTYPE(ctypes.c_int64)(_enter))
+"""The names by which machine code calls `_give` and `_enter`."""
 
 
-def flush() -> None:
-    """Report all runs that are kept. Local."""
-    global _seen
-    if _table[TABLE.next // _WORD] == _seen or threading.current_thread() is not threading.main_thread():
-        return
-    count = _take_all.call(ctypes.addressof(_table), ctypes.addressof(_taken))
-    _seen = _table[TABLE.next // _WORD]
-    words = RUN_BYTES // _WORD
-    for index in range(count):
-        _give(*_taken[index * words : (index + 1) * words])
-    rows = list(_rows.items())
-    _rows.clear()
-    for text, run in rows:
-        _report(text, *run)
+def flush(thread: int | None = None) -> None:
+    """Report the runs of a thread. Local; only this thread, or one that does nothing meanwhile.
+
+    Args:
+        thread: its identifier; None: the calling one.
+    """
+    kept = _kept.get(threading.get_ident() if thread is None else thread)
+    if kept is not None:
+        kept.flush()
 
 
 if reporter is not None:
     reporter.before = flush
-    _table[TABLE.alone // _WORD] = threads() == 1
+    _libc = ctypes.CDLL(None)
+    _libc.pthread_key_create(ctypes.byref(_watch, WATCH.key), None)
 
 
 def flushing(method: F) -> F:

@@ -11,56 +11,46 @@ from numba.extending import intrinsic
 from gondwana.compiler.externs import register
 from gondwana.compiler.externs_overloads import calling
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import fetch_add_word, load_acquire, load_word, sched_yield, store_release
-from gondwana.compiler.reports.touching import GIVE, PLACES, RUN, RUN_BYTES, TABLE, TABLE_NAME
+from gondwana.compiler.memory_order import declare, load_word, store_release
+from gondwana.compiler.reports.touching import ENTER, GIVE, PLACES, RUN, RUNS, WATCH, WATCH_NAME
 from gondwana.compiler.types.points import INT
 
 
-def table_address(builder: Any) -> Any:
-    """Return the address of the table as an LLVM integer."""
-    register(TABLE_NAME)
+def _shared(builder: Any, offset: int) -> Any:
+    """Return a word of what all threads share, an LLVM integer."""
+    register(WATCH_NAME)
     module = builder.module
-    found = module.globals.get(TABLE_NAME) or ir.GlobalVariable(module, INT, TABLE_NAME)
-    return builder.ptrtoint(found, INT)
+    found = module.globals.get(WATCH_NAME) or ir.GlobalVariable(module, INT, WATCH_NAME)
+    place = builder.add(builder.ptrtoint(found, INT), INT(offset))
+    return builder.load(builder.inttoptr(place, INT.as_pointer()))
 
 
 def is_watched(builder: Any, address: Any) -> Any:
     """Return whether an address may lie in memory that is watched, an LLVM bit."""
-    table = table_address(builder)
-    low, high = (
-        builder.load(builder.inttoptr(builder.add(table, INT(place)), INT.as_pointer()))
-        for place in (TABLE.low, TABLE.high)
-    )
+    low, high = _shared(builder, WATCH.low), _shared(builder, WATCH.high)
     return builder.icmp_unsigned("<", builder.sub(address, low), builder.sub(high, low))
 
 
 @intrinsic
-def _table(typingctx: Any) -> Any:
+def _own(typingctx: Any) -> Any:
+    """The table of the calling thread, 0 before it has one."""
+
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return table_address(builder)
+        narrow = ir.IntType(32)
+        function = declare(builder, "pthread_getspecific", ir.FunctionType(INT, [narrow]))
+        return builder.call(function, [builder.trunc(_shared(builder, WATCH.key), narrow)])
 
     return types.int64(), codegen
 
 
 @intrinsic
+def _enter(typingctx: Any) -> Any:
+    return types.int64(), calling(ENTER)
+
+
+@intrinsic
 def _give(typingctx: Any, text: Any, length: Any, item: Any, first: Any, count: Any, stride: Any) -> Any:
     return types.none(*[types.int64] * 6), calling(GIVE)
-
-
-@inlined
-def _lock(table: int) -> None:
-    if load_word(table + TABLE.alone) != 0:
-        store_release(table + TABLE.next, load_word(table + TABLE.next) + 1)
-        return
-    turn = fetch_add_word(table + TABLE.next, 1)
-    while load_acquire(table + TABLE.now) != turn:
-        sched_yield()
-
-
-@inlined
-def _unlock(table: int) -> None:
-    if load_word(table + TABLE.alone) == 0:
-        store_release(table + TABLE.now, load_word(table + TABLE.now) + 1)
 
 
 @inlined
@@ -75,40 +65,22 @@ def _begin(run: int, text: int, length: int, item: int, first: int) -> None:
 
 def touch(address: int, item: int, text: int, length: int) -> int:
     """Note an access to an element: keep it, and give away the run that it does not continue. Returns 0."""
-    table = _table()
-    _lock(table)
-    run = table + TABLE.runs + (text >> 5) % PLACES * RUN_BYTES
+    table = _own()
+    if table == 0:
+        table = _enter()
+    store_release(table, 1)
+    run = table + RUNS + (text >> 5) % PLACES * RUN.bytes
     count, first, stride = load_word(run + RUN.number), load_word(run + RUN.first), load_word(run + RUN.stride)
     last = first + (count - 1) * stride
     known = load_word(run + RUN.text)
     if known == text and (count < 0 or address in (last, first)):
-        _unlock(table)
         return 0
     if known == text and (count == 1 or address == last + stride):
         store_release(run + RUN.stride, address - last)
         store_release(run + RUN.number, count + 1)
-        _unlock(table)
         return 0
     length_before, item_before = load_word(run + RUN.length), load_word(run + RUN.item)
     _begin(run, text, length, item, address)
-    _unlock(table)
-    if (
-        known != 0 and count >= 0
-    ):  # without the lock: who waits for the interpreter holds nothing that its owner waits for
+    if known != 0 and count >= 0:
         _give(known, length_before, item_before, first, count, stride)
     return 0
-
-
-def take_all(table: int, out: int) -> int:
-    """Move all runs to other memory and return their number."""
-    found = 0
-    _lock(table)
-    for place in range(PLACES):
-        run = table + TABLE.runs + place * RUN_BYTES
-        if load_word(run + RUN.text) != 0 and load_word(run + RUN.number) >= 0:
-            for word in range(RUN_BYTES // 8):
-                store_release(out + found * RUN_BYTES + 8 * word, load_word(run + 8 * word))
-            store_release(run + RUN.text, 0)
-            found += 1
-    _unlock(table)
-    return found

@@ -31,7 +31,7 @@ class Kind(enum.IntEnum):
     """An atomic operation on a word: key, rank in the world, offset, bytes, the value after it, the value before it,
     and what it does: see `WRITES`."""
     FORK = 5
-    """A stream begins with all that this one has done: its number."""
+    """A stream begins with all that this one has done: its number, and for a thread of a launch that of the thread."""
     JOIN = 6
     """All that a stream has done is done for this one: its number."""
     POST = 7
@@ -59,13 +59,18 @@ class Kind(enum.IntEnum):
     """Memory is new: key, rank in the world, offset, bytes."""
     RECEIVE = 18
     """A receive ends: the number of the request or 0."""
-    CALL = 19
-    """Compiled code begins, whose records have no site of their own."""
     FREE = 20
     """A rank will not use a segment any more: key."""
     INTEND = 21
     """An atomic operation is about to set a word: key, rank in the world, offset. An `ATOMIC` record follows."""
+    SET = 22
+    """A slot of a team of threads, or its barrier, is set: its number, the value, whether that follows the last one."""
+    REACH = 23
+    """Go on behind who has set it to at least a value: its number, the value."""
 
+
+BARRIER = -1
+"""Number of the barrier of a team of threads in `SET` and `REACH`: its value is how often threads have arrived."""
 
 MAIN, CALLS, FIRST_OPERATION = 0, 1, 2
 """The stream of the program itself, with its tasks and threads, that of what it runs for other ranks, and the first of

@@ -221,9 +221,13 @@ def _exchanged(method: Callable[..., Any], team: Any, bound: inspect.BoundArgume
     given = bound.arguments
 
     def exchange() -> Any:
-        if given["source"] is None or given["recvtag"] is None:
-            return method(*bound.args, **bound.kwargs)
-        end = _begun(team, given["source"], given["recvtag"], method.__name__)
+        source, tag = given["source"], given["recvtag"]
+        end = _begun(team, source, tag, method.__name__)
+        if source is None or tag is None:  # a request knows whose message it has got
+            request = team.Irecv(given["recvbuf"], source, tag)
+            team.Send(given["sendbuf"], given["dest"], given["sendtag"])
+            request.wait()
+            return end(request)
         result = method(*bound.args, **bound.kwargs)
         end(None)
         return result

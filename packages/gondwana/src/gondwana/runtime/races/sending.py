@@ -7,6 +7,7 @@ behind others is written afterwards. So the detector can follow any one rank unt
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import itertools
@@ -16,7 +17,6 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, ParamSpec, TypeVar
@@ -52,7 +52,7 @@ _RECURSIVE = 1
 
 _WRAPPERS = {"reported", "report", "call", "by_route", "by_arguments", "always_alike", "<lambda>", "<listcomp>"}
 """Functions of decorators."""
-_LIBRARY = {functools.__file__, threading.__file__}
+_LIBRARY = {contextlib.__file__, functools.__file__, threading.__file__}
 
 _MOST_STREAMS = 1 << 16
 
@@ -67,7 +67,9 @@ class Reporter:
     Attributes:
         rank: rank in the world.
         address: address of the buffer.
-        before: reports what compiled code has accessed before, ahead of another record; None before there is any.
+        before: reports what compiled code has accessed before on a thread, given its identifier or None for this one,
+            ahead of another record; None before there is any.
+        exclusive: lock of a thread from before it changes a word that others read until it has reported that.
     """
 
     def __init__(self, place: str, launch: launcher.Launch | None) -> None:
@@ -91,12 +93,15 @@ class Reporter:
         self._lock = functools.partial(self._libc.pthread_mutex_lock, ctypes.c_void_p(self.address))
         self._unlock = functools.partial(self._libc.pthread_mutex_unlock, ctypes.c_void_p(self.address))
         self.active = True
-        self.before: Callable[[], None] | None = None
+        self.before: Callable[[int | None], None] | None = None
         self._late: deque[tuple[int, ...]] = deque()
         self._latest: tuple[int, ...] = ()
         self._free: deque[int] = deque()
         self._operations = itertools.count(FIRST_OPERATION)
-        self._acting = threading.local()
+        self._acting: dict[int, int] = {}
+        self._team: list[int] = []
+        self._launches: dict[int, FrameType] = {}
+        self.exclusive: Final = threading.RLock()
         self._sites: dict[tuple[Any, ...], int] = {}
         self._here: dict[tuple[CodeType, int, str], int] = {}
         self._names = itertools.count(1)
@@ -111,7 +116,7 @@ class Reporter:
         if not self.active:
             return
         if self.before is not None:
-            self.before()
+            self.before(None)
         self._add(kind, words, site, stream)
 
     def _add(self, kind: int, words: Sequence[int], site: int, stream: int | None) -> None:
@@ -176,19 +181,41 @@ class Reporter:
 
     # -- streams and sites ---------------------------------------------------------------------------------------
 
-    def _stream(self) -> int:
-        acting: int = getattr(self._acting, "stream", MAIN)
-        return acting
+    def _stream(self, thread: int | None = None) -> int:
+        return self._acting.get(threading.get_ident() if thread is None else thread, MAIN)
 
-    @contextmanager
+    @contextlib.contextmanager
     def acting(self, stream: int) -> Iterator[None]:
         """Have records of this thread belong to another stream meanwhile. Local."""
-        before = self._stream()
-        self._acting.stream = stream
+        thread, before = threading.get_ident(), self._stream()
+        self._acting[thread] = stream
         try:
             yield
         finally:
-            self._acting.stream = before
+            self._acting[thread] = before
+
+    @contextlib.contextmanager
+    def launching(self, threads: Sequence[int], frame: FrameType) -> Iterator[None]:
+        """Have what other threads do meanwhile begin and end here, each in a stream of its own. Local.
+
+        Args:
+            threads: identifiers of the threads 1, 2, ... of a launch, whose thread 0 is this one.
+            frame: the launch.
+        """
+        self._team += itertools.islice(self._operations, max(0, len(threads) - len(self._team)))
+        launched = dict(zip(threads, self._team, strict=False))
+        for number, stream in enumerate(launched.values(), 1):
+            self.add(Kind.FORK, stream, number)
+        self._acting |= launched
+        self._launches |= dict.fromkeys(threads, frame)
+        try:
+            yield
+        finally:
+            for thread, stream in launched.items():
+                if self.before is not None:
+                    self.before(thread)
+                self.add(Kind.JOIN, stream)
+                del self._acting[thread], self._launches[thread]
 
     def operation(self, site: int) -> int:
         """Return the number of a stream for what goes on beside the calling thread from now on. Local.
@@ -217,7 +244,7 @@ class Reporter:
             more: further properties, for reports.
         """
         if at is None:
-            frame, called = _outside(sys._getframe(1))
+            frame, called = _outside(self._launches.get(threading.get_ident()) or sys._getframe(1))
             what = what or called
             key = frame.f_code, frame.f_lineno, what
             known = self._here.get(key)
@@ -227,9 +254,15 @@ class Reporter:
             return known
         return self._number(what, *at, function, more)
 
-    def caller(self) -> tuple[str, str]:
-        """Return where the program has called the library, as `file:line`, and the function there. Local."""
-        frame, _ = _outside(sys._getframe(1))
+    def caller(self, thread: int | None = None) -> tuple[str, str]:
+        """Return where the program has called the library, as `file:line`, and the function there. Local.
+
+        Args:
+            thread: identifier of the thread; None: this one.
+        """
+        thread = threading.get_ident() if thread is None else thread
+        frame = self._launches.get(thread) or sys._current_frames().get(thread) or sys._getframe(1)
+        frame, _ = _outside(frame)
         return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}", frame.f_code.co_qualname
 
     def _number(self, what: str, file: str, line: int, function: str, more: dict[str, Any]) -> int:
@@ -248,11 +281,11 @@ class Reporter:
         if len(axes) <= 2 * MOST_AXES and all(count > 0 for count, _ in box.axes):
             self.add(kind, box.key, box.rank, box.offset, box.item, *axes, site=site, stream=stream)
 
-    def add_late(self, kind: int, box: Box, site: int) -> None:
-        """Report accesses that compiled code has made before what is to be reported next. Local."""
+    def add_late(self, kind: int, box: Box, site: int, thread: int) -> None:
+        """Report accesses that compiled code has made on a thread before what is to be reported next. Local."""
         if self.active:
             axes = [number for axis in box.axes if axis[0] != 1 for number in axis]
-            self._add(kind, (box.key, box.rank, box.offset, box.item, *axes), site, None)
+            self._add(kind, (box.key, box.rank, box.offset, box.item, *axes), site, self._stream(thread))
 
     def post(self, name: tuple[int, int], stream: int | None = None) -> None:
         """Let others take what was done so far by a name. Local; sends."""
