@@ -151,14 +151,14 @@ class _Kept:
 
     Attributes:
         table: words of what machine code keeps.
-        boxes: equal rows at regular distances by the place in the program: the bytes of its description, those of an
-            element, number and distance of the elements of a row, those of rows, address of the first element, number
-            of such groups of rows, and their distance.
+        boxes: equal rows at regular distances, by the place in the program and that of the memory in `_starts`: the
+            bytes of the description, those of an element, number and distance of the elements of a row, those of
+            rows, address of the first element, number of such groups of rows, and their distance.
     """
 
     def __init__(self, thread: int) -> None:
         self.table = _new_table()
-        self.boxes: dict[int, list[int]] = {}
+        self.boxes: dict[tuple[int, int], list[int]] = {}
         self._thread = thread
         self._places = self.table[TABLE.places // _WORD : TABLE.runs // _WORD]
         self._runs = self.table[TABLE.runs // _WORD :].reshape(PLACES, -1)
@@ -181,7 +181,8 @@ class _Kept:
                 reporter.tell(left=f"{os.path.basename(about['file'])}:{about['line']}")
             self._leave(text, about["place"])
             return
-        box = self.boxes.get(text)
+        key = text, bisect.bisect(_starts, first)
+        box = self.boxes.get(key)
         if box is not None and box[:6] == rows:
             *_, start, number, distance = box
             if number == 1:
@@ -192,7 +193,7 @@ class _Kept:
                 return
         if box is not None:
             self._report(text, *box)
-        self.boxes[text] = [*rows, first, 1, 0]
+        self.boxes[key] = [*rows, first, 1, 0]
 
     def _leave(self, text: int, place: int) -> None:
         """Have compiled code not follow an access any more."""
@@ -216,7 +217,7 @@ class _Kept:
             self.give(*run)
         boxes = list(self.boxes.items())
         self.boxes.clear()
-        for text, box in boxes:
+        for (text, _), box in boxes:
             self._report(text, *box)
 
     def _report(
