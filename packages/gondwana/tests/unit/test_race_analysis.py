@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import queue
+import socket
 import struct
+import threading
 
 import pytest
 
 from gondwana.races.analysis import Analysis
 from gondwana.races.ranks import Rank
 from gondwana.runtime.races.records import BARRIER, MAIN, READS, UPDATES, WRITES, Kind, head
+from gondwana.runtime.races.sending import Reporter
 
 KEY, FLAG, NUMBER = 7, 32, 0
 LOAD, STORE, ADD = READS, WRITES, READS | UPDATES | WRITES
@@ -252,3 +256,32 @@ def test_threads_that_count_a_slot_up_come_behind_each_other(analysis: Analysis,
             access(rank, Kind.READ, 8 * earlier, stream=stream)
     analysis.advance()
     assert analysis.races == {}
+
+
+def test_no_thread_uses_the_number_of_a_site_before_the_detector_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    telling, told, events = threading.Event(), threading.Event(), queue.Queue[str]()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        reporter = Reporter(f"secret 127.0.0.1:{server.getsockname()[1]}", None)
+
+    def tell_slowly(**_content: object) -> None:
+        telling.set()
+        assert told.wait(60)
+        events.put("told")
+
+    def use() -> None:
+        reporter.site("store", ("program.py", 1))
+        events.put("used")
+
+    monkeypatch.setattr(reporter, "tell", tell_slowly)
+    threads = [threading.Thread(target=use) for _ in range(2)]
+    threads[0].start()
+    assert telling.wait(60)
+    threads[1].start()
+    with pytest.raises(queue.Empty):
+        events.get(timeout=0.2)  # long enough to show a mistake, and right however long it takes
+    told.set()
+    for thread in threads:
+        thread.join(60)
+    assert [events.get_nowait() for _ in range(3)] == ["told", "used", "used"]
+    monkeypatch.undo()
+    reporter.close()

@@ -1,7 +1,8 @@
 """Loads and stores of compiled code that the race detector sees: runs of elements, kept until something is reported.
 
-Compiled code calls `touching_native.touch` before each access by an index that is computed. It keeps, for each place in
-the program, the elements at regular distances that were accessed last, and gives them to Python when others follow.
+For each thread and each access in the program, compiled code keeps the rows of elements at regular distances that were
+accessed last. The next element of a row moves on one word; other elements are noted by `touching_native.touch`, which
+gives rows to Python when others follow. A thread reports its runs before its next record, and alone uses its table.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from gondwana.runtime.races.records import Box
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WORD = 8
-PLACES = 4096
-"""Runs that are kept, by places in the program."""
+PLACES = 65536
+"""Runs that a thread can keep: so many that those of two functions rarely have the same place."""
 MOST = 10_000
 """The most runs of a place that are reported: each takes some microseconds, and code may access scattered elements."""
 
@@ -39,40 +40,61 @@ class Watch(NamedTuple):
         low: lowest address of memory that is watched.
         high: end of the highest.
         key: key by which the system keeps the address of each thread's table.
+        empty: address of a table that stays empty.
     """
 
     low: int = 0
     high: int = 8
     key: int = 16
+    empty: int = 24
+
+
+class Table(NamedTuple):
+    """Bytes from the start of the table of a thread to its words.
+
+    Attributes:
+        used: number of runs that are kept.
+        places: their numbers.
+        runs: the runs.
+    """
+
+    used: int = 0
+    places: int = 8
+    runs: int = 8 + 8 * PLACES
 
 
 class Run(NamedTuple):
-    """Bytes from the start of a run to its words.
+    """Bytes from the start of a run to its words: rows of elements, all of one length but for the last.
 
     Attributes:
-        text: address of the description of the place, 0 without a run.
+        text: address of the description of the access, 0 without a run.
         length: its bytes.
         item: bytes of an element.
         first: address of the first element.
-        number: number of elements; below 0: this place is not followed any more.
-        stride: bytes from one to the next.
-        bytes: bytes of a run.
+        following: address of the element that would continue the last row; 0: this access is not followed any more.
+        stride: bytes from an element of a row to the next.
+        span: bytes from the first element of a row to behind its last one; 0: there is one row.
+        rows: number of rows before the last.
+        distance: bytes from a row to the next.
+        at: address of the first element of the last row.
     """
 
     text: int = 0
     length: int = 8
     item: int = 16
     first: int = 24
-    number: int = 32
+    following: int = 32
     stride: int = 40
-    bytes: int = 48
+    span: int = 48
+    rows: int = 56
+    distance: int = 64
+    at: int = 72
 
 
-WATCH, RUN = Watch(), Run()
-RUNS = 64
-"""Bytes from the start of the table of a thread, whose first word is not 0 if it has runs, to them."""
+WATCH, TABLE, RUN = Watch(), Table(), Run()
+RUN_BYTES = _WORD * len(RUN)
 
-_watch = (ctypes.c_int64 * 3)()
+_watch = (ctypes.c_int64 * len(WATCH))()
 WATCH_NAME = externs.provide("watched", _watch)
 """The name by which machine code refers to what all threads share."""
 
@@ -117,6 +139,10 @@ def _forget(address: int, key: int | None = None) -> None:
         del _starts[place], _memory[place]
 
 
+def _new_table() -> np.ndarray[Any, Any]:
+    return np.zeros((TABLE.runs + PLACES * RUN_BYTES) // _WORD, np.int64)
+
+
 class _Kept:
     """The runs of one thread, which it reports before all else, or who has launched it.
 
@@ -124,59 +150,90 @@ class _Kept:
         thread: its identifier.
 
     Attributes:
-        table: words of the runs that machine code keeps.
-        rows: runs at regular distances by the place in the program: the bytes of its description, those of an element,
-            number and distance of the elements, address of the first, number of runs, and their distance.
+        table: words of what machine code keeps.
+        boxes: equal rows at regular distances, by the place in the program and that of the memory in `_starts`: the
+            bytes of the description, those of an element, number and distance of the elements of a row, those of
+            rows, address of the first element, number of such groups of rows, and their distance.
     """
 
     def __init__(self, thread: int) -> None:
-        self.table = np.zeros((RUNS + PLACES * RUN.bytes) // _WORD, np.int64)
-        self.rows: dict[int, list[int]] = {}
+        self.table = _new_table()
+        self.boxes: dict[tuple[int, int], list[int]] = {}
         self._thread = thread
-        self._runs = self.table[RUNS // _WORD :].reshape(PLACES, -1)
+        self._places = self.table[TABLE.places // _WORD : TABLE.runs // _WORD]
+        self._runs = self.table[TABLE.runs // _WORD :].reshape(PLACES, -1)
 
-    def give(self, text: int, length: int, item: int, first: int, count: int, stride: int) -> None:
-        """Keep a run with those before it of the same place at regular distances, or report these. Local."""
+    def give(self, text: int, length: int, item: int, first: int, following: int, stride: int, *more: int) -> None:
+        """Keep a run with those before it of the same access, or report these: see `Run`. Local."""
+        span, rows, distance, at = more
+        count, number = span // stride, (following - at) // stride
+        if count:
+            self._keep(text, [length, item, count, stride, rows + (number == count), distance], first)
+            first = at
+        if number != count:
+            self._keep(text, [length, item, number, stride, 1, 0], first)
+
+    def _keep(self, text: int, rows: list[int], first: int) -> None:
         _given[text] += 1
         if _given[text] > MOST:
+            about = _described(text, rows[0])
             if _given[text] == MOST + 1 and reporter is not None:
-                about = _described(text, length)
                 reporter.tell(left=f"{os.path.basename(about['file'])}:{about['line']}")
-            run = self._runs[(text >> 5) % PLACES]
-            run[RUN.text // _WORD], run[RUN.number // _WORD] = text, -1
+            self._leave(text, about["place"])
             return
-        rows = self.rows.get(text)
-        if rows is not None and rows[:4] == [length, item, count, stride]:
-            *_, start, number, distance = rows
+        key = text, bisect.bisect(_starts, first)
+        box = self.boxes.get(key)
+        if box is not None and box[:6] == rows:
+            *_, start, number, distance = box
             if number == 1:
-                rows[5:] = 2, first - start
+                box[7:] = 2, first - start
                 return
             if first == start + number * distance:
-                rows[5] = number + 1
+                box[7] = number + 1
                 return
-        if rows is not None:
-            self._report(text, *rows)
-        self.rows[text] = [length, item, count, stride, first, 1, 0]
+        if box is not None:
+            self._report(text, *box)
+        self.boxes[key] = [*rows, first, 1, 0]
+
+    def _leave(self, text: int, place: int) -> None:
+        """Have compiled code not follow an access any more."""
+        run = self._runs[place]
+        if run[RUN.text // _WORD] == 0:
+            self._places[self.table[0]] = place
+            self.table[0] += 1
+        run[RUN.text // _WORD], run[RUN.following // _WORD] = text, 0
 
     def flush(self) -> None:
         """Report all runs. Local."""
         if not self.table[0]:
             return
-        self.table[0] = 0
-        kept = (self._runs[:, RUN.text // _WORD] != 0) & (self._runs[:, RUN.number // _WORD] >= 0)
-        runs = self._runs[kept].tolist()
-        self._runs[kept, RUN.text // _WORD] = 0
+        places = self._places[: self.table[0]]
+        followed = self._runs[places, RUN.following // _WORD] != 0
+        taken, left = places[followed], places[~followed]
+        runs = self._runs[taken].tolist()
+        self._runs[taken, RUN.text // _WORD] = 0
+        self._places[: len(left)], self.table[0] = left, len(left)
         for run in runs:
             self.give(*run)
-        rows = list(self.rows.items())
-        self.rows.clear()
-        for text, row in rows:
-            self._report(text, *row)
+        boxes = list(self.boxes.items())
+        self.boxes.clear()
+        for (text, _), box in boxes:
+            self._report(text, *box)
 
     def _report(
-        self, text: int, length: int, item: int, count: int, stride: int, first: int, rows: int, distance: int
+        self,
+        text: int,
+        length: int,
+        item: int,
+        count: int,
+        stride: int,
+        rows: int,
+        distance: int,
+        first: int,
+        *more: int,
     ) -> None:
-        axes = [(count, stride), (rows, distance)]
+        number, apart = more
+        axes = [(count, stride), (rows, distance), (number, apart)]
         at = first + sum(min(0, (number - 1) * step) for number, step in axes)
         place = bisect.bisect(_starts, at) - 1
         if place < 0 or reporter is None or at >= _memory[place][1]:
@@ -194,9 +251,9 @@ _kept: dict[int, _Kept] = {}
 """What each thread has kept, by its identifier."""
 
 
-def _give(text: int, length: int, item: int, first: int, count: int, stride: int) -> None:
+def _give(*run: int) -> None:
     """Take a run of the calling thread from compiled code, which calls this with the GIL."""
-    _kept[threading.get_ident()].give(text, length, item, first, count, stride)
+    _kept[threading.get_ident()].give(*run)
 
 
 def _enter() -> int:
@@ -215,7 +272,7 @@ def _described(text: int, length: int) -> dict[str, Any]:
     return about
 
 
-GIVE = externs.provide("touch", ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(_give))
+GIVE = externs.provide("touch", ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(RUN))(_give))
 ENTER = externs.provide("enter", ctypes.CFUNCTYPE(ctypes.c_int64)(_enter))
 """The names by which machine code calls `_give` and `_enter`."""
 
@@ -234,6 +291,8 @@ def flush(thread: int | None = None) -> None:
 if reporter is not None:
     reporter.before = flush
     _libc = ctypes.CDLL(None)
+    _empty = _new_table()
+    _watch[WATCH.empty // _WORD] = _empty.ctypes.data
     _libc.pthread_key_create(ctypes.byref(_watch, WATCH.key), None)
 
 

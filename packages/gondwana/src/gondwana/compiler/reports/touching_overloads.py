@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 from numba.np import arrayobj, numpy_support
 
-from gondwana.compiler.reports.touching_native import is_watched, touch
+from gondwana.compiler.reports.touching import PLACES, RUN, RUN_BYTES, TABLE
+from gondwana.compiler.reports.touching_native import is_watched, table, touch, word
 from gondwana.compiler.types.footprint import recorder
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.views import RecordType, ViewType, address
@@ -31,6 +33,9 @@ _HOLDERS = ViewType, RecordType, types.Array, types.Record
 
 class _Lower(Lower):  # type: ignore[misc]
     """Numba's step from its own intermediate code to LLVM's, with reports before accesses."""
+
+    _accesses = 0
+    _table: Any = None
 
     def lower_inst(self, inst: Any) -> None:
         """Report an access, then lower it."""
@@ -142,7 +147,11 @@ class _Lower(Lower):  # type: ignore[misc]
 
     def _report_box(self, place: Any, item: int, shape: Any, strides: Any, name: str, *, writes: bool) -> None:
         """Emit code that reports elements if the first lies in memory that is watched."""
+        self._accesses += 1
+        function = f"{self.loc.filename} {self.func_ir.func_id.func_qualname} {self.fndesc.argtypes}"
+        number = (zlib.crc32(function.encode()) + self._accesses) % PLACES
         about = {
+            "place": number,
             "name": name,
             "file": self.loc.filename,
             "line": self.loc.line,
@@ -151,18 +160,32 @@ class _Lower(Lower):  # type: ignore[misc]
         }
         builder, text = self.builder, json.dumps(about).encode()
         where = place if place.type == INT else builder.ptrtoint(place, INT)
-        words = [
-            INT(item),
-            builder.ptrtoint(self.context.insert_const_bytes(builder.module, text), INT),
-            INT(len(text)),
-        ]
+        address = builder.ptrtoint(self.context.insert_const_bytes(builder.module, text), INT)
+        run = builder.add(self._table_of_thread(), INT(TABLE.runs + number * RUN_BYTES))
+        following, known = word(builder, run, RUN.following), word(builder, run, RUN.text)
         with (
             builder.if_then(is_watched(builder, where), likely=False),
             cgutils.loop_nest(builder, shape, INT) as indices,
         ):
             for index, stride in zip(indices, strides, strict=True):
                 where = builder.add(where, builder.mul(index, stride))
-            self.context.compile_internal(builder, touch, types.int64(*[types.int64] * 4), [where, *words])
+            expected = builder.load(following)
+            is_next = builder.and_(
+                builder.icmp_signed("==", expected, where), builder.icmp_signed("==", builder.load(known), address)
+            )
+            with builder.if_else(is_next, likely=True) as (goes_on, other):
+                with goes_on:
+                    builder.store(builder.add(expected, builder.load(word(builder, run, RUN.stride))), following)
+                with other:
+                    words = [INT(number), where, INT(item), address, INT(len(text))]
+                    self.context.compile_internal(builder, touch, types.int64(*[types.int64] * 5), words)
+
+    def _table_of_thread(self) -> Any:
+        """The address of the thread's table, which is found out where the function begins."""
+        if self._table is None:
+            with self.builder.goto_entry_block():
+                self._table = table(self.builder)
+        return self._table
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

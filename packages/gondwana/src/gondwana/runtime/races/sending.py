@@ -103,6 +103,7 @@ class Reporter:
         self._launches: dict[int, FrameType] = {}
         self.exclusive: Final = threading.RLock()
         self._sites: dict[tuple[Any, ...], int] = {}
+        self._naming = threading.RLock()
         self._here: dict[tuple[CodeType, int, str], int] = {}
         self._names = itertools.count(1)
         self._socket.sendall(f"{secret} {self.rank} {ranks}\n".encode())
@@ -269,8 +270,11 @@ class Reporter:
         key = what, file, line, function, more.get("launched")
         found = self._sites.get(key)
         if found is None:
-            found = self._sites[key] = len(self._sites) + 1
-            self.tell(site=found, what=what, file=file, line=line, function=function, **more)
+            with self._naming:  # no other thread uses the number before the detector knows it
+                found = self._sites.get(key) or len(self._sites) + 1
+                if found > len(self._sites):
+                    self.tell(site=found, what=what, file=file, line=line, function=function, **more)
+                    self._sites[key] = found
         return found
 
     # -- acts ----------------------------------------------------------------------------------------------------
