@@ -206,7 +206,13 @@ def with_options(
 
 
 def on_ranks(
-    ranks: int, module: str, *, file: Path | None, ranks_per_node: int | None = None, **options: object
+    ranks: int,
+    module: str,
+    *,
+    file: Path | None,
+    ranks_per_node: int | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    **options: object,
 ) -> NoReturn:
     """Start the ranks of a benchmark: this process becomes their launcher. Local.
 
@@ -215,11 +221,12 @@ def on_ranks(
         module: name of a module of `gondwana_bench`, with a part that runs as a program.
         file: file of the report.
         ranks_per_node: number of ranks of a node, as in `launch.command`.
+        variables: environment variables for the ranks, as in `launch.command`.
         options: options of the benchmark.
     """
     options |= {"file": None if file is None else str(file), "command": sys.argv}
     words = ["-P", "-m", f"gondwana_bench.{module}", json.dumps(options)]
-    launch.become(launch.command(ranks, words, threads=1, ranks_per_node=ranks_per_node))
+    launch.become(launch.command(ranks, words, threads=1, ranks_per_node=ranks_per_node, variables=variables))
 
 
 def rows_on_ranks(ranks: int, module: str, *, ranks_per_node: int | None = None, **options: object) -> list[Row]:
