@@ -73,7 +73,7 @@ def test_the_command_prints_and_writes_the_rows(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "init.json"
-    options = "--sizes 800 --threads 1 --repeat 2 --batch 0.0001 --json"
+    options = "--sizes 800 --threads 1 --workers 0 --repeat 2 --batch 0.0001 --json"
     assert run(monkeypatch, *options.split(), str(file)) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in (*MEMORIES, *VARIANTS))
@@ -84,7 +84,7 @@ def test_the_command_prints_and_writes_the_rows(
 
 def test_the_status_says_that_an_element_was_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(initialisation, "_fills_all", lambda *_: False)
-    assert run(monkeypatch, "--sizes=80", "--threads=1", "--repeat=1", "--batch=0.0001") == 1
+    assert run(monkeypatch, "--sizes=80", "--threads=1", "--workers=0", "--repeat=1", "--batch=0.0001") == 1
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,7 @@ def test_the_status_says_that_an_element_was_not_set(monkeypatch: pytest.MonkeyP
         ("--sizes 0", "--sizes 0: legal are bytes of whole doubles"),
         ("--sizes x", "--sizes x: legal are whole numbers"),
         ("--threads 0", "--threads 0: give numbers of at least 1"),
+        ("--workers x", "--workers x: legal are whole numbers"),
         ("--batch 11", "--batch 11: legal is"),
         ("--json /no/such/folder/x.json", "/no/such/folder does not exist"),
     ],

@@ -212,23 +212,38 @@ def init(
     threads: Annotated[
         str | None, typer.Option(metavar="T,T,...", help="How many [1, 2, 4, ... and all cores].")
     ] = None,
+    workers: Annotated[
+        str | None, typer.Option(metavar="W,W,...", help="Processes that share the array, 0: none [as threads].")
+    ] = None,
     repeat: options.Repeat = 100,
     batch: options.Batch = 0.001,
 ) -> None:
-    """Initialise an array of doubles by threads, beside OpenMP and threads in C, and NumPy.
+    """Initialise an array of doubles by threads, beside OpenMP and threads in C, and NumPy; and by worker processes.
 
     In memory that was touched before, then in fresh memory, whose pages the system provides meanwhile: usual ones, then
-    huge ones. The exit status is 0 only if every element was set. Above 1 the ratio says that the variant is faster
-    than OpenMP.
+    huge ones. The processes are ranks of a node, or a pool; how long it takes to start a pool's work without waiting
+    for it has rows of its own, since a study measured that. The exit status is 0 only if every element was set. Above 1
+    the ratio says that the variant is faster than OpenMP.
     """
+    from gondwana.runtime import cores
     from gondwana_bench import build, initialisation as bench
 
     build.command()
     nbytes = options.numbers("--sizes", sizes) or [bench.NBYTES]
     counts = options.numbers("--threads", threads) or bench.thread_counts(launch.cores())
     bench.check(nbytes, counts)
+    jobs = [number for number in options.numbers("--workers", workers) or counts if number]
     rows = bench.measure(nbytes, counts, repeat=repeat, batch_seconds=batch)
     report.add("init", bench.COLUMNS, rows, bench.total(nbytes, counts))
+    given: dict[str, Any] = {"sizes": nbytes, "cores": sorted(cores.own()), "repeat": repeat, "batch_seconds": batch}
+    rows = (
+        row
+        for number in jobs
+        for in_pool in (False, True)
+        for row in options.rows_on_ranks(number + in_pool, "initialisation", in_pool=in_pool, **given)
+    )
+    if jobs:
+        report.add("workers", bench.COLUMNS_OF_WORKERS, rows, bench.total_of_workers(nbytes, jobs))
 
 
 @measuring()
