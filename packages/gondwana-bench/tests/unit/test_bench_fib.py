@@ -68,4 +68,4 @@ def test_wrong_options_are_one_line(
 
 def test_no_number_is_refused() -> None:
     with pytest.raises(UsageError, match="legal are numbers from 0 to 40"):
-        recursion.check(2, [])
+        recursion.check([])

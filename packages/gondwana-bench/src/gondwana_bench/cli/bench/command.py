@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from functools import partial
@@ -247,16 +248,38 @@ def init(
 
 
 @measuring()
-@options.on_team("fibonacci.recursion", rounds=100, seconds=0.01, nodes=False)
+@options.reporting
 def fib(
+    report: Panels,
     numbers: Annotated[
         str | None, typer.Option(metavar="N,N,...", help="Which Fibonacci numbers [0,10,20,25].")
     ] = None,
+    ranks: Annotated[
+        str, typer.Option("-n", "--ranks", metavar="N,N,...", help="Ranks of jobs, and workers of pools.")
+    ] = "2",
+    repeat: options.Repeat = 100,
+    batch: options.Batch = 0.01,
 ) -> None:
-    """Compute Fibonacci numbers by recursive calls, in compiled code and by tasks of another rank, beside C and Python.
+    """Compute Fibonacci numbers by recursive calls, in compiled code and by tasks of other ranks, beside C and Python.
 
-    The exit status is 0 only if every call has returned the right number.
+    The tasks are those of any other rank of a job, and of pools of processes. The exit status is 0 only if every call
+    has returned the right number.
     """
+    from gondwana_bench import build
+    from gondwana_bench.fibonacci import recursion as bench
+
+    build.command()
+    sizes, wanted = options.rank_counts(ranks), options.numbers("--numbers", numbers) or list(bench.NUMBERS)
+    bench.check(wanted)
+    timing: dict[str, Any] = {"numbers": wanted, "repeat": repeat, "batch_seconds": batch}
+    rows = itertools.chain.from_iterable(
+        itertools.chain(
+            options.rows_on_ranks(size, "fibonacci.recursion", called=size == sizes[0], **timing),
+            bench.measure_in_pool(size, **timing),
+        )
+        for size in sizes
+    )
+    report.add("fib", bench.COLUMNS, rows, len(wanted) * (2 + 4 * len(sizes)))
 
 
 @measuring()
