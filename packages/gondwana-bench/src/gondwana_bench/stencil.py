@@ -64,6 +64,13 @@ def gray_scott(
 
 
 @foreach
+def gray_scott_one(p: Any, u_new: Any, u: Any, du: float, feed: float, dt: float) -> None:
+    """Do one step of one variable of the Gray-Scott model: U without the reaction and without noise."""
+    lap = (u[p - X] + u[p + X] + u[p - Y] + u[p + Y] + u[p - Z] + u[p + Z] - 6.0 * u[p]) * (1.0 / 6.0)
+    u_new[p] = u[p] + dt * (du * lap + feed * (1.0 - u[p]))
+
+
+@foreach
 def copy(p: Any, out: Any, a: Any) -> None:
     """Copy an array, which is the limit of a sweep without arithmetic."""
     out[p] = a[p]
@@ -113,6 +120,7 @@ CASES = {
     "sweep7": Case(sweep7, 1, 1, (0.4, 0.1)),
     "sweep27": Case(sweep27, 1, 1, (0.4, 0.05, 0.02, 0.0075)),
     "gray_scott": Case(gray_scott, 2, 2, (0.2, 0.1, 0.02, 0.048, 1.0)),
+    "gray_scott_one": Case(gray_scott_one, 1, 1, (0.2, 0.02, 1.0)),
     f"sweep7{_PAIR}": Case(sweep7, 1, 1, (0.4, 0.1), steps=2),
     f"gray_scott{_PAIR}": Case(gray_scott, 2, 2, (0.2, 0.1, 0.02, 0.048, 1.0), steps=2),
     "copy": Case(copy, 1, 1, ghosts=True),

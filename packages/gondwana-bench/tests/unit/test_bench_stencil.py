@@ -36,6 +36,7 @@ def test_effective_bandwidth_counts_every_array_once() -> None:
     for name, arrays, cells in (
         ("sweep7", 2, 10**3),
         ("gray_scott", 4, 10**3),
+        ("gray_scott_one", 2, 10**3),
         ("copy", 2, 12**3),
         ("triad", 3, 12**3),
     ):

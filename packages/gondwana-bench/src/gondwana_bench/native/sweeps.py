@@ -56,6 +56,10 @@ class Sweeps:
         """Do one step of the Gray-Scott model without noise; the rates are Du, Dv, F, k, dt. Local."""
         self._call("gray_scott", (u_new, v_new, u, v), rates)
 
+    def gray_scott_one(self, u_new: Field, u: Field, *rates: float) -> None:
+        """Do one step of U alone, without the reaction; the rates are Du, F, dt. Local."""
+        self._call("gray_scott_one", (u_new, u), rates)
+
     def copy(self, out: Field, a: Field) -> None:
         """Copy an array, ghosts included, with the threads that sweep its planes. Local."""
         self._call("copy", (out, a), ())

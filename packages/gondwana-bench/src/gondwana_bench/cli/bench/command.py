@@ -84,7 +84,8 @@ def stencil(
         str | None,
         typer.Option(
             metavar="NAME,...",
-            help="Of sweep7, sweep27, gray_scott, sweep7_pair, gray_scott_pair, copy, triad, fsum [all].",
+            help="Of sweep7, sweep27, gray_scott, gray_scott_one, sweep7_pair, gray_scott_pair, copy, triad, fsum "
+            "[all].",
         ),
     ] = None,
     dtypes: options.Dtypes = None,
