@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import gondwana as gw
 from gondwana import Array, Team, foreach, jit, parallel, set_threads, threads
 from gondwana.errors import UsageError
-from gondwana_bench.build import library
+from gondwana_bench import build
 from gondwana_bench.measure import Variant, interleave, timed
 from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rows import Row, beside_c, check_numbers, columns, in_milliseconds, relative
@@ -33,11 +33,11 @@ HUGE_PAGES = "fresh, huge pages"
 MEMORIES = ("touched", "fresh", HUGE_PAGES)
 """Touched before; new from the system; the same with huge pages asked for, as Gondwana and NumPy allocate arrays."""
 REST_SECONDS = 0.1
-RIVAL = "OpenMP in C"
-"""The rival."""
+RIVAL, THREADS = "OpenMP in C", "pthread in C"
+"""The rival, and another way of C."""
 
 COLUMNS = columns(
-    "memory nbytes threads variant ms gb_per_s c_ms ratio verified",
+    "memory nbytes threads compiler variant ms gb_per_s c_ms ratio verified",
     c_ms="OpenMP", ratio="OpenMP/variant (95 %)",
 )  # fmt: skip
 
@@ -95,7 +95,7 @@ def check(sizes: Sequence[int], counts: Sequence[int]) -> None:
 
 def total(sizes: Sequence[int], counts: Sequence[int]) -> int:
     """Return how many rows `measure` yields. Local."""
-    return len(MEMORIES) * len(sizes) * len(counts) * (len(_fills(1)) - 1)
+    return len(MEMORIES) * len(sizes) * len(counts) * (len(_fills(1)) - 1) * len(build.compilers())
 
 
 def measure(
@@ -130,7 +130,10 @@ def measure(
 
 
 def _rows(memory: str, nbytes: int, count: int, repeat: int, batch_seconds: float) -> Iterator[Row]:
+    compilers = build.compilers(count)
     fills = _fills(count)
+    for compiler, called in compilers.items():
+        fills |= {_by(compiler, name, called): _fills(count, compiler)[name] for name in (RIVAL, THREADS)}
     values = np.empty(nbytes // 8)
     right = {name: _fills_all(fill, values, float(number)) for number, (name, fill) in enumerate(fills.items(), 1)}
     variants: dict[str, Variant] = {
@@ -139,9 +142,18 @@ def _rows(memory: str, nbytes: int, count: int, repeat: int, batch_seconds: floa
     }
     timing: dict[str, Any] = {"batch_seconds": batch_seconds, "rest_seconds": REST_SECONDS if count > 1 else 0.0}
     samples = interleave(variants, repeat=repeat, discard=repeat // 10, **timing)
-    for name in fills:
-        if name != RIVAL:
-            yield row_of(memory, nbytes, count, name, samples, verified=right[name] and right[RIVAL])
+    for compiler, called in compilers.items():
+        for variant in _fills(count):
+            name, rival = (_by(compiler, one, called) if one in (RIVAL, THREADS) else one for one in (variant, RIVAL))
+            pair = {variant: samples[name], RIVAL: samples[rival]}
+            if variant != RIVAL:
+                row = row_of(memory, nbytes, count, variant, pair, verified=right[name] and right[rival])
+                yield row | {"compiler": called}
+
+
+def _by(compiler: str, name: str, called: str) -> str:
+    """The name of a variant in C by one of the compilers."""
+    return name if compiler == build.FIRST else f"{name}, {called}"
 
 
 def row_of(
@@ -158,9 +170,9 @@ def row_of(
     }
 
 
-def _fills(count: int) -> dict[str, Fill]:
+def _fills(count: int, compiler: str = build.FIRST) -> dict[str, Fill]:
     """Return the variants by name; NumPy's has one thread, whatever the count."""
-    in_c = library("fill.c", ["-fopenmp", "-pthread"])
+    in_c = build.library("fill.c", [*build.openmp(compiler), "-pthread"], compiler)
 
     def native(name: str) -> Fill:
         function = in_c[name]
@@ -176,7 +188,7 @@ def _fills(count: int) -> dict[str, Fill]:
         "foreach": _by_kernel,
         "parallel": lambda values: lambda value: parallel(set_share, values, value, threads=count),
         RIVAL: native("fill_openmp"),
-        "pthread in C": native("fill_threads"),
+        THREADS: native("fill_threads"),
         "NumPy": lambda values: values.fill,
     }
 

@@ -12,7 +12,7 @@ import pytest
 from gondwana import results
 from gondwana.cli.main import main
 from gondwana.compiler import threads
-from gondwana_bench import initialisation
+from gondwana_bench import build, initialisation
 from gondwana_bench.initialisation import HUGE_PAGES, MEMORIES
 
 pytestmark = pytest.mark.usefixtures("c_compiler")
@@ -46,6 +46,17 @@ def test_every_variant_sets_all_elements_in_every_memory() -> None:
     ]
     assert all(row["verified"] and row["ratio_low"] <= row["ratio"] <= row["ratio_high"] for row in rows)
     assert threads() == before
+
+
+def test_a_second_compiler_has_rows_of_its_own(second_compiler: str) -> None:
+    rows = list(initialisation.measure((800,), (1,), repeat=2, batch_seconds=1e-4))
+    assert [(row["memory"], row["compiler"], row["variant"]) for row in rows] == [
+        (memory, compiler, name)
+        for memory in MEMORIES
+        for compiler in (build.compilers()[build.FIRST], second_compiler)
+        for name in VARIANTS
+    ]
+    assert all(row["verified"] for row in rows)
 
 
 def test_a_variant_that_leaves_an_element_is_noticed() -> None:

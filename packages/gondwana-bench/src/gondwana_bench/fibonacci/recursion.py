@@ -32,7 +32,7 @@ LARGEST = 40
 """A call takes half a second in C; in Python, half a minute."""
 
 COLUMNS = columns(
-    "case n ranks ours_us rival rival_us ratio verified",
+    "case n ranks ours_us rival compiler rival_us ratio verified",
     ours_us="ours us", rival_us="rival us", ratio="rival/ours (95 %)",
 )  # fmt: skip
 
@@ -149,6 +149,7 @@ def rows(case: str, n: int, ranks: int, samples: Mapping[str, Sequence[float]], 
                 "ranks": ranks,
                 "ours_us": compared["seconds"]["median"] * 1e6,
                 "rival": rival,
+                "compiler": _compiler(rival),
                 "rival_us": compared["rival_seconds"]["median"] * 1e6,
                 **compared,
             }
@@ -168,7 +169,7 @@ def _called(calls: Calls) -> Case:
         None,
         calls.timed("ours", lambda count: total(calls.pair, count)),
         {
-            "C": calls.timed("C", _in_c("fibonacci_calls", calls.pair)),
+            **{name: calls.timed(name, sum_of) for name, sum_of in _in_c("C", "fibonacci_calls", calls.pair).items()},
             "Python": calls.timed("Python", lambda count: sum(interpreted(calls.n) for _ in range(count))),
         },
     )
@@ -195,13 +196,27 @@ def _rivals_of_tasks(calls: Calls, children: Children) -> dict[str, Callable[[in
     def apply(count: int) -> int:
         return sum(children.apply(compiled, (calls.n,)) for _ in range(count))
 
-    return {"pthread in C": _in_c("fibonacci_threads", calls.pair), "multiprocessing.Pool.apply": apply}
+    return {**_in_c("pthread in C", "fibonacci_threads", calls.pair), "multiprocessing.Pool.apply": apply}
 
 
-def _in_c(name: str, pair: NDArray[np.int64]) -> Callable[[int], int]:
-    function = build.library("fibonacci.c", ["-pthread"])[name]
-    function.restype, function.argtypes = ctypes.c_long, [ctypes.c_void_p, ctypes.c_long]
-    return lambda count: int(function(pair.ctypes.data, count))
+def _in_c(rival: str, name: str, pair: NDArray[np.int64]) -> dict[str, Callable[[int], int]]:
+    """A function in C as a rival, by each compiler: a second one is named after a comma."""
+
+    def of(compiler: str) -> Callable[[int], int]:
+        function = build.library("fibonacci.c", ["-pthread"], compiler)[name]
+        function.restype, function.argtypes = ctypes.c_long, [ctypes.c_void_p, ctypes.c_long]
+        return lambda count: int(function(pair.ctypes.data, count))
+
+    return {
+        rival if compiler == build.FIRST else f"{rival}, {called}": of(compiler)
+        for compiler, called in build.compilers().items()
+    }
+
+
+def _compiler(rival: str) -> str | None:
+    """The compiler of a rival in C."""
+    first, _, second = rival.partition(", ")
+    return (second or build.compilers()[build.FIRST]) if first.endswith("C") else None
 
 
 def _by_addition(n: int) -> int:

@@ -95,6 +95,7 @@ def stencil(
         typer.Option("-n", "--ranks", metavar="N", parser=whole(1), help="Steps on so many ranks [one process]."),
     ] = None,
     ranks_per_node: options.PerNode = None,
+    second_cc: options.SecondCc = None,
     repeat: options.Repeat = 20,
     batch: options.Batch = 0.02,
 ) -> None:
@@ -105,12 +106,14 @@ def stencil(
 
     The results are compared; the exit status is 0 only if all were equal. Above 1 the ratio says that ours is faster.
     """
-    from gondwana_bench import build, stencil, stencil_on_ranks
+    from gondwana_bench import stencil, stencil_on_ranks
 
     if ranks is not None:
-        for option, text in (("--dtypes", dtypes), ("--threads", threads)):
+        for option, text in (("--dtypes", dtypes), ("--threads", threads), ("--second-cc", second_cc)):
             if text is not None:
-                raise UsageError(f"{option} {text}: ranks compute doubles on one thread; leave out this or --ranks")
+                raise UsageError(
+                    f"{option} {text}: ranks compute doubles on one thread, beside Numba; leave out this or --ranks"
+                )
         kept = options.names(kernels) or list(stencil_on_ranks.KERNELS)
         cells = options.numbers("--sizes", sizes) or list(stencil_on_ranks.SIZES)
         stencil_on_ranks.check(ranks, kept, cells)
@@ -118,13 +121,13 @@ def stencil(
         options.on_ranks(ranks, "stencil_on_ranks", file=report.file, ranks_per_node=ranks_per_node, **given)
     if ranks_per_node is not None:
         raise UsageError(f"--ranks-per-node {ranks_per_node}: one process has no ranks; give --ranks, too")
-    build.command()
     counts = options.numbers("--threads", threads) or sorted({1, launch.cores()})
     kept, types = options.names(kernels) or list(stencil.CASES), options.names(dtypes) or list(stencil.DTYPES)
     cells = options.numbers("--sizes", sizes) or list(stencil.SIZES)
     stencil.check(kept, cells, types, counts)
+    compilers = options.take_compilers(report, second_cc, max(counts))
     rows = stencil.measure(kept, cells, types, counts, repeat=repeat, batch_seconds=batch)
-    report.add("stencil", stencil.COLUMNS, rows, len(kept) * len(cells) * len(types) * len(counts))
+    report.add("stencil", stencil.COLUMNS, rows, compilers * len(kept) * len(cells) * len(types) * len(counts))
 
 
 @measuring()
@@ -217,6 +220,7 @@ def init(
     workers: Annotated[
         str | None, typer.Option(metavar="W,W,...", help="Processes that share the array, 0: none [as threads].")
     ] = None,
+    second_cc: options.SecondCc = None,
     repeat: options.Repeat = 100,
     batch: options.Batch = 0.001,
 ) -> None:
@@ -228,12 +232,12 @@ def init(
     the ratio says that the variant is faster than OpenMP.
     """
     from gondwana.runtime import cores
-    from gondwana_bench import build, initialisation as bench
+    from gondwana_bench import initialisation as bench
 
-    build.command()
     nbytes = options.numbers("--sizes", sizes) or [bench.NBYTES]
     counts = options.numbers("--threads", threads) or bench.thread_counts(launch.cores())
     bench.check(nbytes, counts)
+    options.take_compilers(report, second_cc, max(counts))
     jobs = [number for number in options.numbers("--workers", workers) or counts if number]
     rows = bench.measure(nbytes, counts, repeat=repeat, batch_seconds=batch)
     report.add("init", bench.COLUMNS, rows, bench.total(nbytes, counts))
@@ -258,6 +262,7 @@ def fib(
     ranks: Annotated[
         str, typer.Option("-n", "--ranks", metavar="N,N,...", help="Ranks of jobs, and workers of pools.")
     ] = "2",
+    second_cc: options.SecondCc = None,
     repeat: options.Repeat = 100,
     batch: options.Batch = 0.01,
 ) -> None:
@@ -266,12 +271,11 @@ def fib(
     The tasks are those of any other rank of a job, and of pools of processes. The exit status is 0 only if every call
     has returned the right number.
     """
-    from gondwana_bench import build
     from gondwana_bench.fibonacci import recursion as bench
 
-    build.command()
     sizes, wanted = options.rank_counts(ranks), options.numbers("--numbers", numbers) or list(bench.NUMBERS)
     bench.check(wanted)
+    compilers = options.take_compilers(report, second_cc)
     timing: dict[str, Any] = {"numbers": wanted, "repeat": repeat, "batch_seconds": batch}
     rows = itertools.chain.from_iterable(
         itertools.chain(
@@ -280,7 +284,7 @@ def fib(
         )
         for size in sizes
     )
-    report.add("fib", bench.COLUMNS, rows, len(wanted) * (2 + 4 * len(sizes)))
+    report.add("fib", bench.COLUMNS, rows, len(wanted) * (1 + compilers) * (1 + 2 * len(sizes)))
 
 
 @measuring()
