@@ -18,8 +18,8 @@ from gondwana_bench.scaling.applications import Application, Problem
 RANKS = "1,2,4"
 COLUMNS = {
     "ranks": "ranks", "nodes": "nodes", "node_kind": "they are", "beyond_cores": "beyond cores", "problem": "problem",
-    "min": "s a step: fastest rank", "median": "median", "max": "slowest", "efficiency": "efficiency (95 %)",
-    "verified": "verified",
+    "min": "s a step: fastest rank", "median": "median", "max": "slowest",
+    "slowest_over_fastest": "slowest/fastest", "efficiency": "efficiency (95 %)", "verified": "verified",
 }  # fmt: skip
 
 _SPREAD = ("min", "median", "max")
@@ -47,6 +47,7 @@ class Run:
         value: result that must be the same on any number of ranks, or None.
         nodes: number of nodes, and the most ranks of one.
         node_kind: what they are: "one", or several "real" or "pretended" ones.
+        first: the same of the first step, which may compile, of an application that has it.
     """
 
     seconds: Mapping[str, float]
@@ -54,6 +55,7 @@ class Run:
     value: float | None
     nodes: tuple[int, int] = (1, 1)
     node_kind: str = "one"
+    first: Mapping[str, float] | None = None
 
 
 Runs = Mapping[Case, Sequence[Run]]
@@ -94,12 +96,20 @@ def rows(kind: str, runs: Runs) -> list[Row]:
             "app": case.application.name, "kind": kind, "ranks": case.ranks, "nodes": nodes,
             "node_kind": own[0].node_kind, "beyond_cores": on_host > cores.count(), "cores": cores.count(),
             "problem": case.problem.text, "jobs": len(own),
-            **{name: statistics.median(run.seconds[name] for run in own) for name in _SPREAD},
+            **_over_jobs("", [run.seconds for run in own]),
+            "slowest_over_fastest": statistics.median(run.seconds["max"] / run.seconds["min"] for run in own),
+            **_over_jobs("first_seconds_", [run.first for run in own]),
             **relative([share * run.seconds["max"] for run in runs[base]], slowest, "efficiency"),
             "samples": [dict(run.seconds) for run in own],
             "verified": all(run.verified is not False for run in own) and _agree(case, runs),
         })  # fmt: skip
     return found
+
+
+def _over_jobs(prefix: str, spreads: Sequence[Mapping[str, float] | None]) -> Row:
+    """The medians over jobs of the fastest, the median and the slowest rank; None of what was not measured."""
+    found = [spread for spread in spreads if spread is not None]
+    return {prefix + name: statistics.median(spread[name] for spread in found) if found else None for name in _SPREAD}
 
 
 def as_csv(found: Sequence[Row]) -> str:
@@ -194,4 +204,5 @@ def _run(case: Case) -> Run:
     _, of_node, nodes = map(int, result["environment"]["placement"]["pattern"].split("x"))
     value = None if key is None else result[key]
     seconds, verified = result["step_seconds_over_ranks"], result["verified"]
-    return Run(seconds, verified, value, (nodes, of_node), places.kind(nodes))
+    first = result.get("first_step_seconds_over_ranks")
+    return Run(seconds, verified, value, (nodes, of_node), places.kind(nodes), first)
