@@ -103,7 +103,7 @@ def test_command_writes_table_and_json(
         ("stencil --batch nan", "--batch nan: legal is"),
         ("stencil --json /no/such/folder/x.json", "/no/such/folder does not exist"),
         ("stencil --second-cc no-such-compiler", "no C compiler: 'no-such-compiler' is not in PATH"),
-        ("stencil -n 2 --second-cc cc", "--second-cc cc: ranks compute doubles on one thread, beside Numba"),
+        ("stencil -n 2 --second-cc cc", "--second-cc cc: ranks compute doubles on one thread; leave out"),
         ("exchange --ranks 1", "--ranks 1: an exchange needs at least 2 ranks"),
         ("exchange --fields 0", "--fields 0: give numbers of at least 1"),
     ],

@@ -111,9 +111,7 @@ def stencil(
     if ranks is not None:
         for option, text in (("--dtypes", dtypes), ("--threads", threads), ("--second-cc", second_cc)):
             if text is not None:
-                raise UsageError(
-                    f"{option} {text}: ranks compute doubles on one thread, beside Numba; leave out this or --ranks"
-                )
+                raise UsageError(f"{option} {text}: ranks compute doubles on one thread; leave out this or --ranks")
         kept = options.names(kernels) or list(stencil_on_ranks.KERNELS)
         cells = options.numbers("--sizes", sizes) or list(stencil_on_ranks.SIZES)
         stencil_on_ranks.check(ranks, kept, cells)

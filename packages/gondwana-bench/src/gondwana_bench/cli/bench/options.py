@@ -120,6 +120,7 @@ def take_compilers(report: Panels, second: str | None, threads: int = 1) -> int:
     build.command()
     if second is not None:
         os.environ[build.SECOND] = second
+        build.command(build.SECOND)
         report.environment["second_compiler"] = build.compiler_version(build.SECOND)
         if threads > 1 and not build.openmp(build.SECOND):
             report.note(f"left out {second} on several threads: it has no OpenMP here, such as the package libomp-dev")
