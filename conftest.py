@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -141,6 +142,15 @@ def c_compiler():
         build.command()
     except UsageError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def second_compiler(c_compiler, monkeypatch):
+    """The name of a compiler that native programs have besides; without clang the test is skipped."""
+    if shutil.which("clang") is None:
+        pytest.skip("needs clang")
+    monkeypatch.setenv(build.SECOND, "clang")
+    return "clang"
 
 
 @pytest.fixture

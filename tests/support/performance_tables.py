@@ -196,9 +196,10 @@ PERFORMANCE: dict[tuple[str, str], Table] = {
         "init",
         "{memory} | {threads} | {c_ms:.3g}",
         *by(RATIO, "variant", "foreach", "parallel", "pthread in C", "NumPy"),
+        panel="init",
     ),
     ("performance/recursion.md", "# Recursive calls"): table(
-        "fib", "{n} | {ours_us:.3g}", *by("{rival_us:.3g} | {ratio_interval}", "rival", "C", "Python")
+        "fib", "{n} | {ours_us:.3g}", *by("{rival_us:.3g} | {ratio_interval}", "rival", "C", "Python"), case="call"
     ),
     ("performance/exchange.md", "# Ghost exchange"): table(
         "exchange", "{size}³ | {fields} | {faces} | {microseconds:.3g} | {c_microseconds:.3g} | {ratio_interval}"

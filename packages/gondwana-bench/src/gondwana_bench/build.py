@@ -28,13 +28,17 @@ FLAGS = ("-std=c11", "-O3", "-march=native", "-fPIC", "-shared")
 PROGRAM_FLAGS = FLAGS[:3]
 NATIVE = files("gondwana_bench.native")
 
+FIRST, SECOND = "CC", "GONDWANA_SECOND_CC"
+"""Variables that name a compiler: the usual one, and that of `--second-cc`, which all processes that measure see."""
 
-def library(name: str, flags: Sequence[str] = ()) -> ctypes.CDLL:
+
+def library(name: str, flags: Sequence[str] = (), compiler: str = FIRST) -> ctypes.CDLL:
     """Load a native program as a shared library, compiling it unless that was done before. Local.
 
     Args:
         name: file name of the source in `gondwana_bench/native`.
         flags: flags for the compiler, after those of every library.
+        compiler: the variable that names the compiler.
 
     Raises:
         UsageError: there is no C compiler, or it refuses the source.
@@ -43,7 +47,8 @@ def library(name: str, flags: Sequence[str] = ()) -> ctypes.CDLL:
         >>> library("stencil.c", ["-DREAL=float", "-fopenmp"]).sweep7.__name__
         'sweep7'
     """
-    return ctypes.CDLL(str(compiled(NATIVE.joinpath(name).read_bytes(), Path(name).stem, (*FLAGS, *flags))))
+    source = NATIVE.joinpath(name).read_bytes()
+    return ctypes.CDLL(str(compiled(source, Path(name).stem, (*FLAGS, *flags), compiler)))
 
 
 def program_with_mpi(name: str, mpi: Path) -> Path:
@@ -81,41 +86,59 @@ def library_with_mpi(name: str, team: Team, flags: Sequence[str] = ()) -> ctypes
     return library(name, (*flags, *mpi_flags()))
 
 
-def compiled(source: bytes, stem: str, flags: tuple[str, ...]) -> Path:
+def compiled(source: bytes, stem: str, flags: tuple[str, ...], compiler: str = FIRST) -> Path:
     """Return the library or program made from a C source, compiling it if it is not in the cache. Local."""
-    key = hashlib.sha256("\0".join([*command(), *flags, compiler_version(), processor()]).encode() + source)
+    words = [*command(compiler), *flags, compiler_version(compiler), processor()]
+    key = hashlib.sha256("\0".join(words).encode() + source)
     path = cache_folder() / f"{stem}-{key.hexdigest()[:16]}.so"
     if not user_cache.exists(path):
-        _compile(source, path, flags)
+        _compile(source, path, flags, compiler)
     return path
 
 
-def command() -> list[str]:
-    """Return the words that start the C compiler: $CC, or cc. Local."""
-    given = os.environ.get("CC", "")
+def command(compiler: str = FIRST) -> list[str]:
+    """Return the words that start a C compiler: those of the variable that names it, or cc. Local."""
+    given = os.environ.get(compiler, "")
     try:
         words = shlex.split(given) or ["cc"]
     except ValueError as error:
-        raise UsageError(f"CC={given!r} is not the words of a command: {error}") from None
+        raise UsageError(f"{compiler}={given!r} is not the words of a command: {error}") from None
     if shutil.which(words[0]) is None:
         raise UsageError(
-            f"no C compiler: {words[0]!r} is not in PATH; install one (for example the package gcc), or set CC"
+            f"no C compiler: {words[0]!r} is not in PATH; install one (for example the package gcc), or set {compiler}"
         )
     return words
 
 
 @functools.cache
-def compiler_version() -> str:
+def compiler_version(compiler: str = FIRST) -> str:
     """Return the first line of the compiler's version text. Local.
 
     Raises:
         UsageError: the compiler cannot be started, or prints nothing.
     """
-    asked = [*command(), "--version"]
+    asked = [*command(compiler), "--version"]
     done = run(asked)
     if done.returncode or not done.stdout:
-        raise UsageError(f"{shlex.join(asked)} ended with status {done.returncode}: set CC to a C compiler")
+        raise UsageError(f"{shlex.join(asked)} ended with status {done.returncode}: set {compiler} to a C compiler")
     return done.stdout.splitlines()[0]
+
+
+def compilers(threads: int = 1) -> dict[str, str]:
+    """Return the names of the compilers of native programs, by variable: one or two, which have OpenMP for threads."""
+    found = [FIRST, SECOND] if os.environ.get(SECOND) and (threads == 1 or openmp(SECOND)) else [FIRST]
+    return {compiler: Path(command(compiler)[0]).name for compiler in found}
+
+
+@functools.cache
+def openmp(compiler: str = FIRST) -> tuple[str, ...]:
+    """Return the flag for OpenMP; none for a second compiler that comes without it. Local."""
+    try:
+        if compiler != FIRST:
+            library("fill.c", ["-fopenmp", "-pthread"], compiler)
+    except UsageError:
+        return ()
+    return ("-fopenmp",)
 
 
 def cache_folder() -> Path:
@@ -161,15 +184,16 @@ def _header_folders(loaded: Path) -> list[Path]:
     return beside + [Path(word[2:]) for word in shlex.split(shown) if word.startswith("-I")]
 
 
-def _compile(source: bytes, path: Path, flags: tuple[str, ...]) -> None:
+def _compile(source: bytes, path: Path, flags: tuple[str, ...], compiler: str) -> None:
     """Compile under another name, then rename, so that no process loads an incomplete library."""
     with aside(path) as product, tempfile.NamedTemporaryFile(suffix=".c") as code:
         code.write(source)
         code.flush()
-        words = [*command(), code.name, "-o", str(product), *flags]
+        words = [*command(compiler), code.name, "-o", str(product), *flags]
         # What others could write would not be loaded.
         done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, umask=0o077)
         if done.returncode or not product.exists():
             errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or [""]
             reason = errors[0] or f"it ended with status {done.returncode} and made no library"
-            raise UsageError(f"{command()[0]} could not compile {path.stem}: {reason}; set CC to another compiler")
+            name = command(compiler)[0]
+            raise UsageError(f"{name} could not compile {path.stem}: {reason}; set {compiler} to another compiler")

@@ -7,13 +7,17 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gondwana.cli import launch
 from gondwana.errors import UsageError
 from gondwana.runtime import exits
 
+PRETENDED = "GONDWANA_RANKS_PER_NODE"
+"""The variable by which ranks of a host are nodes."""
 OTHER_MPI = "if it was built with another MPI than that of the launcher, give its own, such as --mpirun /usr/bin/mpirun"
 """The advice where a user's program does not start."""
 _LAST_LINES = 3
@@ -26,6 +30,31 @@ class Command(NamedTuple):
 
     argv: Sequence[str]
     variables: Mapping[str, str]
+
+
+class Nodes(NamedTuple):
+    """The nodes of a job: those of the launcher where it has enough, else pretended ones on this host.
+
+    Attributes:
+        per_node: number of ranks of a node for the launcher; None: it decides.
+        variables: environment variables to set for the job.
+    """
+
+    per_node: int | None
+    variables: Mapping[str, str]
+
+    def options(self) -> list[str]:
+        """Return the options of `gondwana run`. Local."""
+        return [] if self.per_node is None else ["--ranks-per-node", str(self.per_node)]
+
+    def environment(self) -> dict[str, str]:
+        """Return the whole environment of the job; pretended nodes are on this host. Local."""
+        without = (PRETENDED, *launch.HOST_LISTS) if self.variables else (PRETENDED,) if self.per_node else ()
+        return {name: value for name, value in os.environ.items() if name not in without} | dict(self.variables)
+
+    def kind(self, number: int) -> str:
+        """Return what a number of nodes of a job are: "one", or several "real" or "pretended" ones. Local."""
+        return "one" if number == 1 else "pretended" if PRETENDED in self.environment() else "real"
 
 
 StartNative = Callable[[int, Sequence[str]], Command]
@@ -41,6 +70,28 @@ def our_command(ranks: int, *words: str, threads: int = 1) -> list[str]:
         threads: number of threads of each rank.
     """
     return [sys.executable, "-P", "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", str(threads), *words]
+
+
+def nodes_for(ranks: int, per_node: int | None) -> Nodes:
+    """Return the nodes of a job whose ranks are divided over them. Local.
+
+    Args:
+        ranks: number of ranks.
+        per_node: number of ranks of a node; None: the launcher, or the environment, decides.
+
+    Raises:
+        UsageError: the ranks do not fill nodes of so many.
+    """
+    if per_node is None or ranks <= per_node:
+        return Nodes(per_node and ranks, {})
+    if ranks % per_node:
+        raise UsageError(f"--ranks-per-node {per_node}: {ranks} ranks do not fill nodes of {per_node}")
+    return Nodes(per_node, {}) if ranks <= per_node * launch.nodes() else Nodes(None, {PRETENDED: str(per_node)})
+
+
+def shared_folder() -> tempfile.TemporaryDirectory[str]:
+    """Return a temporary folder that all nodes of a job see: below the current one if there are several. Local."""
+    return tempfile.TemporaryDirectory(dir=Path.cwd() if launch.nodes() > 1 else None)
 
 
 def job_options() -> dict[str, Any]:

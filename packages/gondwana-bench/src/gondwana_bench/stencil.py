@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gondwana import GlobalArray, Intermediate, RectDomain, X, Y, Z, foreach, fused, reduce, set_threads, threads, zeros
+from gondwana_bench import build
 from gondwana_bench.measure import interleave, timed
 from gondwana_bench.native.sweeps import Field, Sweeps
 from gondwana_bench.rows import Row, beside_c, check_names, check_numbers, columns
@@ -24,7 +25,7 @@ _PAIR = "_pair"
 TOLERANCE = {"float64": 1e-13, "float32": 1e-5}
 
 COLUMNS = columns(
-    "kernel size dtype threads ns_per_cell c_ns_per_cell gb_per_s ratio ratio_of_best verified",
+    "kernel size dtype threads compiler ns_per_cell c_ns_per_cell gb_per_s ratio ratio_of_best verified",
     size="side", c_ns_per_cell="C", ratio="C/ours (95 %)", verified="same",
 )  # fmt: skip
 
@@ -61,6 +62,13 @@ def gray_scott(
     reaction = u[p] * v[p] * v[p]
     u_new[p] = u[p] + dt * (du * lap_u - reaction + feed * (1.0 - u[p]))
     v_new[p] = v[p] + dt * (dv * lap_v + reaction - (feed + kill) * v[p])
+
+
+@foreach
+def gray_scott_one(p: Any, u_new: Any, u: Any, du: float, feed: float, dt: float) -> None:
+    """Do one step of one variable of the Gray-Scott model: U without the reaction and without noise."""
+    lap = (u[p - X] + u[p + X] + u[p - Y] + u[p + Y] + u[p - Z] + u[p + Z] - 6.0 * u[p]) * (1.0 / 6.0)
+    u_new[p] = u[p] + dt * (du * lap + feed * (1.0 - u[p]))
 
 
 @foreach
@@ -113,6 +121,7 @@ CASES = {
     "sweep7": Case(sweep7, 1, 1, (0.4, 0.1)),
     "sweep27": Case(sweep27, 1, 1, (0.4, 0.05, 0.02, 0.0075)),
     "gray_scott": Case(gray_scott, 2, 2, (0.2, 0.1, 0.02, 0.048, 1.0)),
+    "gray_scott_one": Case(gray_scott_one, 1, 1, (0.2, 0.02, 1.0)),
     f"sweep7{_PAIR}": Case(sweep7, 1, 1, (0.4, 0.1), steps=2),
     f"gray_scott{_PAIR}": Case(gray_scott, 2, 2, (0.2, 0.1, 0.02, 0.048, 1.0), steps=2),
     "copy": Case(copy, 1, 1, ghosts=True),
@@ -140,7 +149,7 @@ def measure(
     thread_counts: Sequence[int] = (1,),
     **timing: Any,
 ) -> Iterator[Row]:
-    """Measure every combination and yield a row for each as soon as it is done. Local.
+    """Measure every combination and yield a row for each compiler of C as soon as it is done. Local.
 
     Args:
         kernels: names in `CASES`.
@@ -161,33 +170,41 @@ def measure(
                 for count in thread_counts:
                     set_threads(count)
                     for name in kernels:
-                        yield _measure_one(name, size, dtype, count, timing)
+                        yield from _measure_one(name, size, dtype, count, timing)
     finally:
         set_threads(before)
 
 
-def _measure_one(name: str, size: int, dtype: str, count: int, timing: Mapping[str, Any]) -> Row:
-    case, sweeps = CASES[name], Sweeps(dtype)
-    sweeps.threads = count
+def _measure_one(name: str, size: int, dtype: str, count: int, timing: Mapping[str, Any]) -> Iterator[Row]:
+    case = CASES[name]
     box = RectDomain((0, 0, 0), (size, size, size))
     arrays = case.outputs + case.inputs
     ours = [zeros(box, dtype=dtype, ghost=case.steps, order="F") for _ in range(arrays)]
-    theirs = [sweeps.empty((size, size, size)) for _ in range(arrays + (case.steps - 1) * case.outputs)]
-    _fill(ours, theirs, sweeps)
     domain = ours[0].local.domain if case.ghosts else box
-    if case.rival is None:
-        rival = _native_call(case, getattr(sweeps, name.removesuffix(_PAIR)), theirs)
-    else:
-        rival = call_of(replace(case, kernel=case.rival), domain, ours)
-    variants = {"ours": timed(call_of(case, domain, ours)), "c": timed(rival)}
+    theirs: dict[str, list[Field]] = {}
+    variants = {"ours": timed(call_of(case, domain, ours))}
+    compilers = build.compilers(count) if case.rival is None else {build.FIRST: "Numba"}
+    for compiler in compilers:
+        sweeps = Sweeps(dtype, compiler)
+        sweeps.threads = count
+        number = arrays + (case.steps - 1) * case.outputs
+        theirs[compiler] = [sweeps.empty((size, size, size)) for _ in range(number)]
+        _fill(ours, theirs[compiler], sweeps)
+        if case.rival is None:
+            rival = _native_call(case, getattr(sweeps, name.removesuffix(_PAIR)), theirs[compiler])
+        else:
+            rival = call_of(replace(case, kernel=case.rival), domain, ours)
+        variants[compiler] = timed(rival)
     samples = interleave(variants, rest_seconds=REST_SECONDS if count > 1 else 0.0, **timing)
-    verified = all(
-        _equal(mine, other, TOLERANCE[dtype], case.steps)
-        for mine, other in zip(ours[: case.outputs], theirs[: case.outputs], strict=True)
-    )
-    if case.rival is not None:
-        verified = fsum(domain, ours[0]) == math.fsum(ours[0].local.restrict(domain).numpy().ravel())
-    return row_of(name, size, dtype, count, samples, verified=verified)
+    for compiler, called in compilers.items():
+        verified = all(
+            _equal(mine, other, TOLERANCE[dtype], case.steps)
+            for mine, other in zip(ours[: case.outputs], theirs[compiler][: case.outputs], strict=True)
+        )
+        if case.rival is not None:
+            verified = fsum(domain, ours[0]) == math.fsum(ours[0].local.restrict(domain).numpy().ravel())
+        pair = {"ours": samples["ours"], "c": samples[compiler]}
+        yield row_of(name, size, dtype, count, pair, verified=verified) | {"compiler": called}
 
 
 def call_of(case: Case, domain: Any, arrays: list[GlobalArray]) -> Callable[[], None]:

@@ -103,11 +103,11 @@ def test_memory_of_a_gpu_is_compared_with_its_driver(tmp_path: Path) -> None:
 @pytest.mark.parametrize("aware", [pytest.param("0", marks=pytest.mark.more), "1"])
 def test_between_nodes_the_rivals_are_mpi_and_the_hosts(tmp_path: Path, aware: str) -> None:
     options = "--ranks-per-node 1 --sizes 300000 --windows 2 --volume 300000 --repeat 1 --batch 0.0001"
-    variables = {"GONDWANA_CUDA": "emulated", "GONDWANA_MPI_CUDA": aware, "GONDWANA_RANKS_PER_NODE": "1"}
+    variables = {"GONDWANA_CUDA": "emulated", "GONDWANA_MPI_CUDA": aware}
     found = run(tmp_path / "kinds.json", options, **variables)
     for row in found["panels"]["transfers"]:
         assert row["verified"]
-        assert row["nodes"] == "simulated"
+        assert row["node_kind"] == "pretended"
         ends = row["source"] + row["target"]
         remote = row["operation"] != "copy"
         assert (row["host_ratio"] is not None) == (remote and "device" in ends)

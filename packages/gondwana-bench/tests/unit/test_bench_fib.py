@@ -9,6 +9,7 @@ import pytest
 import gondwana as gw
 from gondwana.cli.main import main
 from gondwana.errors import UsageError
+from gondwana_bench import build
 from gondwana_bench.fibonacci import loops, recursion
 from gondwana_bench.fibonacci.recursion import Calls
 
@@ -25,11 +26,22 @@ def test_one_rank_calls_and_spawns_nothing() -> None:
     assert all(set(recursion.COLUMNS) <= set(row) for row in rows)
 
 
+def test_a_second_compiler_is_one_more_rival(second_compiler: str) -> None:
+    rows = list(recursion.measure(gw.world, numbers=[7], repeat=1, batch_seconds=1e-4))
+    assert [(row["rival"], row["compiler"]) for row in rows] == [
+        ("C", build.compilers()[build.FIRST]),
+        (f"C, {second_compiler}", second_compiler),
+        ("Python", None),
+    ]
+    assert all(row["verified"] for row in rows)
+
+
 def test_all_means_find_the_same_numbers() -> None:
     known = [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144]
     for n, number in enumerate(known):
         pair = Calls(n).pair
-        sums = (loops.total(pair, 3), *(recursion._in_c(f"fibonacci_{what}", pair)(3) for what in ("calls", "threads")))
+        in_c = [recursion._in_c("C", f"fibonacci_{what}", pair)["C"](3) for what in ("calls", "threads")]
+        sums = (loops.total(pair, 3), *in_c)
         assert sums == (3 * number,) * 3
         assert loops.compiled(n) == loops.interpreted(n) == recursion._by_addition(n) == number
 
@@ -68,4 +80,4 @@ def test_wrong_options_are_one_line(
 
 def test_no_number_is_refused() -> None:
     with pytest.raises(UsageError, match="legal are numbers from 0 to 40"):
-        recursion.check(2, [])
+        recursion.check([])

@@ -36,16 +36,16 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_every_kernel_is_measured_and_right(report: dict[str, Any]) -> None:
     rows = report["panels"]["sweeps"]
-    assert [(row["noise"], row["variant"]) for row in rows] == [
-        (noise, variant)
-        for noise in (False, True)
+    assert [(row["noise"], row["variables"], row["variant"]) for row in rows] == [
+        (noise, variables, variant)
+        for noise, variables in ((False, 2), (True, 2), (False, 1))
         for variant in ("one sweep", "two steps fused", "CUDA C", "CUDA C, marching")
     ]
     for row in rows:
         assert row["verified"]
         assert row["registers"] > 0
         assert row["gcells_per_s"] == pytest.approx(12**3 / row["seconds"]["median"] / 1e9)
-        assert row["t_eff"] == pytest.approx(32 * row["gcells_per_s"])
+        assert row["t_eff"] == pytest.approx(16 * row["variables"] * row["gcells_per_s"])
         assert row["of_copy_low"] <= row["of_copy"] <= row["of_copy_high"]
         assert row["goal"] is row["met"] is None  # those are for the largest size
 
@@ -75,6 +75,7 @@ def test_what_there_is_no_time_for_is_said(tmp_path: Path) -> None:
     assert [note.split(":")[0] for note in found["notes"]] == [
         "left out 12^3, float64",
         "left out 12^3, float64, noise",
+        "left out 12^3, float64, one variable",
         "left out the memories of two ranks",
     ]
 
@@ -113,6 +114,7 @@ def test_a_kernel_that_fails_does_not_keep_the_others_from_being_measured(monkey
 
 def test_bytes_are_counted_as_in_the_paper() -> None:
     assert sweeps.effective_bytes(1024, 8) / 1e9 == pytest.approx(34.259, abs=5e-4)
+    assert sweeps.effective_bytes(1024, 8, 1) / 1e9 == pytest.approx(17.1295, abs=5e-5)
     assert sweeps.effective_bytes(4, 1) == 2 * ((64 - 8 - 24) + 8)
 
 
@@ -123,6 +125,7 @@ def test_goals_hold_for_the_largest_size() -> None:
     assert sweeps.judge(one, "one sweep", 80.0, 0.91, "NVIDIA H100") == (">= 0.9 of copy", True)
     assert sweeps.judge(one, "CUDA C", 121.0, 0.91, "NVIDIA H200") == (None, None)
     assert sweeps.judge(Case(1024, "float64", True), "one sweep", 89.0, 0.5, "NVIDIA H200") == (">= 90", False)
+    assert sweeps.judge(Case(1024, "float64", False, 1), "one sweep", 89.0, 0.5, "NVIDIA H200") == (None, None)
     assert sweeps.judge(Case(512, "float64", False), "one sweep", 89.0, 0.5, "NVIDIA H200") == (None, None)
 
 

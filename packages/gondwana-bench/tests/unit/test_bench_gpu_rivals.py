@@ -48,14 +48,16 @@ def oracle(u: npt.NDArray[np.floating], v: npt.NDArray[np.floating], noise: bool
     return [u[inner] + dt * change_u, v[inner] + dt * change_v]
 
 
-@pytest.mark.parametrize("noise", [False, True])
+@pytest.mark.parametrize(("noise", "variables"), [(False, 2), (True, 2), (False, 1)])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_all_kernels_do_the_step(dtype: str, noise: bool) -> None:
+def test_all_kernels_do_the_step(dtype: str, noise: bool, variables: int) -> None:
     here = gpu()
-    sweeps = CudaSweeps(here, dtype, noise)
+    sweeps = CudaSweeps(here, dtype, noise, variables)
     shape = tuple(n + 2 for n in reversed(CELLS))
     values = np.random.default_rng(1).random((2, *shape)).astype(dtype)
     expected, atol = oracle(*values, noise), 1e-15 if dtype == "float64" else 5e-7
+    if variables == 1:  # V is neither read nor written
+        expected = [oracle(values[0], 0 * values[1], noise)[0], 0 * expected[1]]
     item, row, plane = values.itemsize, shape[2], shape[1] * shape[2]
     inner = (slice(1, -1),) * 3
     memory = [here.driver.allocate(values[0].nbytes + item) for _ in range(4)]

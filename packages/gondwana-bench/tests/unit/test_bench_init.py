@@ -12,7 +12,7 @@ import pytest
 from gondwana import results
 from gondwana.cli.main import main
 from gondwana.compiler import threads
-from gondwana_bench import initialisation
+from gondwana_bench import build, initialisation
 from gondwana_bench.initialisation import HUGE_PAGES, MEMORIES
 
 pytestmark = pytest.mark.usefixtures("c_compiler")
@@ -48,6 +48,17 @@ def test_every_variant_sets_all_elements_in_every_memory() -> None:
     assert threads() == before
 
 
+def test_a_second_compiler_has_rows_of_its_own(second_compiler: str) -> None:
+    rows = list(initialisation.measure((800,), (1,), repeat=2, batch_seconds=1e-4))
+    assert [(row["memory"], row["compiler"], row["variant"]) for row in rows] == [
+        (memory, compiler, name)
+        for memory in MEMORIES
+        for compiler in (build.compilers()[build.FIRST], second_compiler)
+        for name in VARIANTS
+    ]
+    assert all(row["verified"] for row in rows)
+
+
 def test_a_variant_that_leaves_an_element_is_noticed() -> None:
     values = np.empty(100)
 
@@ -73,7 +84,7 @@ def test_the_command_prints_and_writes_the_rows(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "init.json"
-    options = "--sizes 800 --threads 1 --repeat 2 --batch 0.0001 --json"
+    options = "--sizes 800 --threads 1 --workers 0 --repeat 2 --batch 0.0001 --json"
     assert run(monkeypatch, *options.split(), str(file)) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in (*MEMORIES, *VARIANTS))
@@ -84,7 +95,7 @@ def test_the_command_prints_and_writes_the_rows(
 
 def test_the_status_says_that_an_element_was_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(initialisation, "_fills_all", lambda *_: False)
-    assert run(monkeypatch, "--sizes=80", "--threads=1", "--repeat=1", "--batch=0.0001") == 1
+    assert run(monkeypatch, "--sizes=80", "--threads=1", "--workers=0", "--repeat=1", "--batch=0.0001") == 1
 
 
 @pytest.mark.parametrize(
@@ -94,6 +105,7 @@ def test_the_status_says_that_an_element_was_not_set(monkeypatch: pytest.MonkeyP
         ("--sizes 0", "--sizes 0: legal are bytes of whole doubles"),
         ("--sizes x", "--sizes x: legal are whole numbers"),
         ("--threads 0", "--threads 0: give numbers of at least 1"),
+        ("--workers x", "--workers x: legal are whole numbers"),
         ("--batch 11", "--batch 11: legal is"),
         ("--json /no/such/folder/x.json", "/no/such/folder does not exist"),
     ],

@@ -58,6 +58,10 @@ def test_sweeps_equal_numpy(dtype: str, threads: int) -> None:
     np.testing.assert_allclose(out[INNER], u_new, rtol=10 * tolerance)
     np.testing.assert_allclose(out2[INNER], v_new, rtol=10 * tolerance)
 
+    sweeps.gray_scott_one(out, a, 0.2, 0.02, 1.0)
+    u_new = u + 0.2 * (faces - 6 * u) / 6 + 0.02 * (1 - u)
+    np.testing.assert_allclose(out[INNER], u_new, rtol=10 * tolerance)
+
     ghosts = np.ones(a.shape, bool)
     ghosts[INNER] = False
     assert np.all(out[ghosts] == 7.0)

@@ -9,7 +9,7 @@ import pytest
 
 from gondwana import results
 from gondwana.cli.main import main
-from gondwana_bench import stencil
+from gondwana_bench import build, stencil
 
 pytestmark = pytest.mark.usefixtures("c_compiler")
 
@@ -31,11 +31,27 @@ def test_every_case_equals_c_in_both_precisions_and_on_two_threads() -> None:
         assert row["seconds"]["n"] == row["c_seconds"]["n"] == 2
 
 
+def test_a_second_compiler_has_rows_of_its_own(
+    second_compiler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "stencil.json"
+    options = "--kernels sweep7,gray_scott_pair,fsum --sizes 6 --dtypes float64 --threads 1 --repeat 2 --batch 0.0005"
+    assert run(monkeypatch, "stencil", *options.split(), "--second-cc", second_compiler, "--json", str(file)) == 0
+    [report] = results.read(file)
+    first = build.compilers()[build.FIRST]
+    assert [(row["kernel"], row["compiler"]) for row in report["panels"]["stencil"]] == [
+        *((kernel, compiler) for kernel in ("sweep7", "gray_scott_pair") for compiler in (first, second_compiler)),
+        ("fsum", "Numba"),
+    ]
+    assert report["environment"]["second_compiler"] == build.compiler_version(build.SECOND)
+
+
 def test_effective_bandwidth_counts_every_array_once() -> None:
     samples = {"ours": [1e-3], "c": [2e-3]}
     for name, arrays, cells in (
         ("sweep7", 2, 10**3),
         ("gray_scott", 4, 10**3),
+        ("gray_scott_one", 2, 10**3),
         ("copy", 2, 12**3),
         ("triad", 3, 12**3),
     ):
@@ -86,6 +102,8 @@ def test_command_writes_table_and_json(
         ("stencil --batch 0", "--batch 0: legal is"),
         ("stencil --batch nan", "--batch nan: legal is"),
         ("stencil --json /no/such/folder/x.json", "/no/such/folder does not exist"),
+        ("stencil --second-cc no-such-compiler", "no C compiler: 'no-such-compiler' is not in PATH"),
+        ("stencil -n 2 --second-cc cc", "--second-cc cc: ranks compute doubles on one thread; leave out"),
         ("exchange --ranks 1", "--ranks 1: an exchange needs at least 2 ranks"),
         ("exchange --fields 0", "--fields 0: give numbers of at least 1"),
     ],
@@ -93,6 +111,7 @@ def test_command_writes_table_and_json(
 def test_wrong_options_are_one_line(
     options: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv(build.SECOND, "")  # so that what --second-cc sets does not stay
     assert run(monkeypatch, *options.split()) == 2
     error = capsys.readouterr().err
     assert expected in error

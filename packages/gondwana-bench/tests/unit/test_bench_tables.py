@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,11 @@ RECORDED = {
     "rma-mpich": "rma.transfers.COLUMNS", "scaling": "scaling.steps.COLUMNS", "start": "start.costs.COLUMNS",
     "stencil": "stencil.COLUMNS", "stencil-by-hand": "stencil_on_ranks.COLUMNS", "tasks": "tasks.durations.COLUMNS",
 }  # fmt: skip
+LATER: dict[str, dict[str, Any]] = {
+    "fib": {"compiler": "clang"}, "init": {"compiler": "clang"}, "stencil": {"compiler": "clang"},
+    "scaling": {"nodes": 12, "node_kind": "pretended", "slowest_over_fastest": 1.02},
+}  # fmt: skip
+"""Entries of rows that were not there when these were recorded."""
 COLUMNS = {"operation": "operation", "size": "bytes", "microseconds": "us", "ratio": "ratio", "met": "met"}
 
 
@@ -35,7 +41,8 @@ def recorded(name: str) -> Iterator[tuple[dict[str, str], str, Panel]]:
     module, _, constant = RECORDED[name].rpartition(".")
     columns = getattr(importlib.import_module(f"gondwana_bench.{module}"), constant)
     for source in read([RESULTS / f"{name}.json"]):
-        for panel in source.panels:
+        for old in source.panels:
+            panel = replace(old, rows=[{**LATER.get(source.name, {}), **row} for row in old.rows])
             if columns.keys() <= set(panel.keys):
                 yield columns, source.name, panel
 
@@ -49,7 +56,7 @@ def test_recorded_tables_fit_80_columns_without_breaking_words(name: str) -> Non
         narrow = tables.table("title", "Processor X", columns, panel.rows, verdict, 80)
         assert max(map(len, narrow)) <= 80
         plain = tables.table("title", "Processor X", columns, panel.rows, verdict, None)
-        start = next(at for at, line in enumerate(narrow) if line.startswith("---")) + 1
+        start = next(at for at, line in enumerate(narrow) if line and not line.strip("- ")) + 1
         body = narrow[start : narrow.index("", start)]
         assert len(body) >= len(panel.rows)
         assert set(" ".join(body).split()) <= set(" ".join(plain).split())

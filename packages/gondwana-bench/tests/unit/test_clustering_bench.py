@@ -29,7 +29,7 @@ def test_patterns_are_threads_ranks_of_a_node_and_nodes() -> None:
     one, other = speedup.parse("2x3x4, 1x1x1,2x3x4")
     assert (str(one), str(other)) == ("1x1x1", "2x3x4")
     assert (other.threads, other.ranks_per_node, other.nodes, other.ranks, other.parallelism) == (2, 3, 4, 12, 24)
-    assert (one.simulated, other.simulated, one.crowded) == (False, True, False)
+    assert (one.node_kind, other.node_kind, one.crowded) == ("one", "pretended", False)
     assert Pattern(1, 100_000, 1).crowded
 
 
@@ -52,7 +52,7 @@ def test_speed_up_parts_and_averages_leave_out_the_first_round() -> None:
     assert [row["speedup"] for row in rows] == [1.0, 2.0, 1.0, 0.5]
     assert [row["efficiency"] for row in rows] == [1.0, 1.0, 0.5, 0.25]
     assert [row["seconds_allreduce"] for row in rows] == [0.0, 0.0, 2.0, 5.0]
-    assert [row["simulated"] for row in rows] == [False, False, False, True]
+    assert [row["node_kind"] for row in rows] == ["one", "one", "one", "pretended"]
     assert all(row["verified"] and row["labels"] == "same" for row in rows)
     assert len({row["digest"] for row in rows}) == 1
     of_ranks = speedup.averages(case(), rows, "ranks")

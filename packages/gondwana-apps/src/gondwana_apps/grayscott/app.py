@@ -109,11 +109,12 @@ def _run(settings: Settings, team: gw.Team, result_file: str | None) -> int:
     if not all(map(math.isfinite, summary)):
         raise GondwanaError(f"the fields are not finite after step {simulation.steps}: choose a smaller dt")
     verdict = verify(settings, simulation.steps, summary)
-    spread = over_ranks(pace.seconds_per_step(), team)
+    first, others = (over_ranks(seconds, team) for seconds in (pace.first, pace.seconds_per_step()))
     if team.rank == 0:
         if os.environ.get("GONDWANA_TIMING"):
             _print_timing(simulation, pace)
-        result = _result(simulation, pace, summary, verdict) | {"step_seconds_over_ranks": spread}
+        spreads = {"first_step_seconds_over_ranks": first, "step_seconds_over_ranks": others}
+        result = _result(simulation, pace, summary, verdict) | spreads
         _print_result(result, verdict, stopped)
         if result_file is not None:
             write_application(result_file, result)

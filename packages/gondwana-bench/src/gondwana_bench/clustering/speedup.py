@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import statistics
 import tempfile
@@ -31,7 +30,6 @@ QUALITY = {
 MEANS = {"means over PxN": "ranks", "means over TxPxN": "parallelism"}
 """Names of tables of averages, and the figure that the patterns of one row have in common."""
 
-_NODES = "GONDWANA_RANKS_PER_NODE"
 _PATTERN = re.compile(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})x([1-9][0-9]{0,5})", re.ASCII)
 
 
@@ -57,14 +55,20 @@ class Pattern:
         return self.threads * self.ranks
 
     @property
-    def simulated(self) -> bool:
-        """Whether ranks of this host stand for other nodes."""
-        return self.nodes > 1
+    def places(self) -> processes.Nodes:
+        """The nodes of the ranks."""
+        return processes.nodes_for(self.ranks, self.ranks_per_node)
+
+    @property
+    def node_kind(self) -> str:
+        """What the nodes are: one, or several real or pretended ones."""
+        return self.places.kind(self.nodes)
 
     @property
     def crowded(self) -> bool:
         """Whether threads outnumber cores."""
-        return self.parallelism > cores.count()
+        on_host = self.ranks_per_node if self.node_kind == "real" else self.ranks
+        return self.threads * on_host > cores.count()
 
 
 @dataclass(frozen=True)
@@ -146,19 +150,19 @@ def scaling(case: Case, patterns: Sequence[Pattern], runs: Runs) -> list[Row]:
     for pattern in patterns:
         own = runs[str(pattern)]
         speedup = relative(base, [run.seconds for run in own[1:]], "speedup")
-        remarks = ["simulated nodes"] * pattern.simulated + ["more threads than cores"] * pattern.crowded
+        remarks = "more threads than cores" if pattern.crowded else ""
         different = [run.labels for run in own if not np.array_equal(run.labels, expected)]
         rows.append({
             "pattern": str(pattern), "data": case.title, "points": case.points, "threads": pattern.threads,
             "ranks_per_node": pattern.ranks_per_node, "nodes": pattern.nodes, "ranks": pattern.ranks,
             "parallelism": pattern.parallelism,
-            "simulated": pattern.simulated, "crowded": pattern.crowded, **_seconds(own), **speedup,
+            "node_kind": pattern.node_kind, "crowded": pattern.crowded, **_seconds(own), **speedup,
             "efficiency": speedup["speedup"] / pattern.parallelism,
             **{f"seconds_{part}": _middle(own, part) for part in case.timers},
             "ari": case.agreement(own[0].labels), "clusters": _clusters(own[0].labels),
             "digest": hashlib.sha256(own[0].labels.astype("<i8").tobytes()).hexdigest()[:16],
             "labels": f"OTHER, ARI {adjusted_rand_index(different[0], expected):.4f}" if different else "same",
-            "remarks": ", ".join(remarks),
+            "remarks": remarks,
             "verified": not different and all(run.result["verified"] is not False for run in own),
         })  # fmt: skip
     return rows
@@ -166,7 +170,10 @@ def scaling(case: Case, patterns: Sequence[Pattern], runs: Runs) -> list[Row]:
 
 def scaling_columns(case: Case) -> dict[str, str]:
     """Return the headings of `scaling`. Local."""
-    return {"pattern": "TxPxN", **_means(case), "labels": "labels", "verified": "verified", "remarks": ""}
+    return {
+        "pattern": "TxPxN", "node_kind": "nodes", **_means(case), "labels": "labels", "verified": "verified",
+        "remarks": "",
+    }  # fmt: skip
 
 
 def averages(case: Case, rows: Sequence[Row], key: str) -> list[Row]:
@@ -215,14 +222,14 @@ def quality(case: Case, scaled: Sequence[Row], runs: Runs) -> list[Row]:
 
 
 def _run_ours(case: Case, pattern: Pattern, data: Path) -> Run:
-    variables = {name: value for name, value in os.environ.items() if name != _NODES}
-    if pattern.simulated:
-        variables[_NODES] = str(pattern.ranks_per_node)
-    words = ["--ranks-per-node", str(pattern.ranks_per_node), case.app, *case.options, "--json", "result.json"]
+    nodes = pattern.places
+    words = [*nodes.options(), case.app, *case.options, "--json", "result.json"]
     with tempfile.TemporaryDirectory(dir=data) as folder:
         argv = processes.our_command(pattern.ranks, *words, threads=pattern.threads)
         what, file = f"{case.app} with {pattern}", Path(folder) / "result.json"
-        result = processes.result(what, argv, file, variables, folder)
+        result = processes.result(what, argv, file, nodes.environment(), folder)
+        if (placed := result["environment"]["placement"]["pattern"]) != str(pattern):
+            raise UsageError(f"{what} ran as {placed} instead: threads x ranks of a node x nodes")
         return Run(result["seconds"], case.read_labels(Path(folder), result["clusters"]), result)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +13,11 @@ from gondwana.memory.cuda_kind import CudaKind
 from gondwana_apps.grayscott.kernels import Noise, Rates, react_and_diffuse
 from gondwana_apps.grayscott.simulation import BACKGROUND_U, BACKGROUND_V, SEED_U, SEED_V, Summary
 from gondwana_bench.native.cuda_sweeps import Field
+from gondwana_bench.stencil import gray_scott_one
 
 RATES = Rates(F=0.02, k=0.048, Du=0.2, Dv=0.1, dt=1.0)
+RATES_OF_ONE = RATES.Du, RATES.F, RATES.dt
+"""The constants of U alone."""
 AMPLITUDE, SEED = 0.1, 42
 FIELDS = 4
 """Arrays of a run: U and V, old and new."""
@@ -40,16 +43,8 @@ def spread(p: gw.Point, a: Any, low: float, high: float, key: int) -> None:
     a[p] = low + (high - low) * (0.5 + 0.5 * gw.random(key, p, 0, a.dtype))
 
 
-class Planes(NamedTuple):
-    """The new values of one plane of cells, on the host."""
-
-    u: np.ndarray[Any, Any]
-    v: np.ndarray[Any, Any]
-
-    def agree(self, other: Planes, tolerance: float) -> bool:
-        """Return whether no value differs by more than `tolerance`. Local."""
-        pairs = zip(self, other, strict=True)
-        return all(np.allclose(mine, theirs, rtol=0.0, atol=tolerance) for mine, theirs in pairs)
+Planes = list[np.ndarray[Any, Any]]
+"""The new values of one plane of cells, of U and V or of U alone, on the host."""
 
 
 class Fields:
@@ -108,28 +103,32 @@ class Fields:
             found += [float(cells.min()), float(cells.max()), math.fsum(cells.ravel())]
         return Summary(*found)
 
-    def plane(self, z: int) -> Planes:
+    def plane(self, z: int, variables: int = 2) -> Planes:
         """Return the new values of a plane. Local; blocks."""
         box = _slab(self.domain, z, z + 1)
-        return Planes(*(array.local.restrict(box).copy().numpy() for array in self.arrays[:2]))
+        return [array.local.restrict(box).copy().numpy() for array in self.arrays[:variables]]
 
-    def plane_by_host(self, z: int, noise: Sequence[Noise | None]) -> Planes:
+    def plane_by_host(self, z: int, noise: Sequence[Noise | None], variables: int = 2) -> Planes:
         """Compute a plane on the host from the old values, one step for each noise. Local; blocks.
 
         Args:
             z: the plane.
             noise: amplitude of each step; None: no noise.
+            variables: 2; 1: U alone.
         """
         held, depth = self.arrays[0].local.domain, len(noise)
         planes = _slab(held, z - depth, z + depth + 1)
-        old = [array.local.restrict(planes).copy() for array in self.arrays[2:]]
+        old = [array.local.restrict(planes).copy() for array in self.arrays[2 : 2 + variables]]
         for reach, one in zip(reversed(range(depth)), noise, strict=True):
             # As on the device: a first step also does the layer of ghosts that the second one reads.
             new = [gw.Array.empty(planes, array.dtype, order="F") for array in old]
             box = _slab(self.domain.accrete(reach), z - reach, z + reach + 1)
-            react_and_diffuse(box, *new, *old, RATES, around(one, self.size))
+            if variables == 1:
+                gray_scott_one(box, *new, *old, *RATES_OF_ONE)
+            else:
+                react_and_diffuse(box, *new, *old, RATES, around(one, self.size))
             old = new
-        return Planes(*(array.restrict(_slab(self.domain, z, z + 1)).numpy() for array in old))
+        return [array.restrict(_slab(self.domain, z, z + 1)).numpy() for array in old]
 
     def close(self) -> None:
         """Free the memory when the device has finished. Local."""

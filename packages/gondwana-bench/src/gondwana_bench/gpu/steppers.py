@@ -9,8 +9,9 @@ import gondwana as gw
 from gondwana import Device
 from gondwana_apps.grayscott.kernels import react_and_diffuse
 from gondwana_bench.gpu.devices import on_device
-from gondwana_bench.gpu.fields import RATES, Fields, around, noise_of
+from gondwana_bench.gpu.fields import RATES, RATES_OF_ONE, Fields, around, noise_of
 from gondwana_bench.native.cuda_sweeps import NAIVE, SHAPES, CudaSweeps, Shape, possible
+from gondwana_bench.stencil import gray_scott_one
 
 ONE_SWEEP, FUSED, CUDA_C, CUDA_C_MARCHING = "one sweep", "two steps fused", "CUDA C", "CUDA C, marching"
 
@@ -37,31 +38,40 @@ class Stepper(ABC):
 
 
 class OneSweep(Stepper):
-    """The application's kernel."""
+    """The application's kernel, or that of one variable."""
 
     name = ONE_SWEEP
 
-    def __init__(self, noise: bool) -> None:
+    def __init__(self, noise: bool, variables: int = 2) -> None:
         self._noise = noise
+        self._variables = variables
 
     def start(self, fields: Fields, step: int) -> None:
         """Start a step. Local; does not wait."""
-        react_and_diffuse(fields.domain, *fields.arrays, RATES, noise_of(step) if self._noise else None)
+        if self._variables == 1:
+            gray_scott_one(fields.domain, *fields.arrays[::2], *RATES_OF_ONE)
+        else:
+            react_and_diffuse(fields.domain, *fields.arrays, RATES, noise_of(step) if self._noise else None)
 
 
 class TwoSteps(Stepper):
-    """The application's kernel, twice in one sweep."""
+    """The same kernel, twice in one sweep."""
 
     name = FUSED
     steps = 2
 
-    def __init__(self, dtype: str, noise: bool) -> None:
+    def __init__(self, dtype: str, noise: bool, variables: int = 2) -> None:
         self._u, self._v = gw.Intermediate(dtype), gw.Intermediate(dtype)
         self._noise = noise
+        self._variables = variables
 
     def start(self, fields: Fields, step: int) -> None:
         """Start two steps. Local; does not wait."""
         u_next, v_next, u, v = fields.arrays
+        if self._variables == 1:
+            one = (gray_scott_one, self._u, u, *RATES_OF_ONE), (gray_scott_one, u_next, self._u, *RATES_OF_ONE)
+            gw.fused(fields.domain, *one)
+            return
         first, second = (noise_of(step), noise_of(step + 1)) if self._noise else (None, None)
         gw.fused(
             fields.domain,
@@ -112,18 +122,18 @@ class CudaC(Stepper):
         self._entry, self._shape = min(choices, key=seconds)
 
 
-def ours(dtype: str, noise: bool) -> list[Stepper]:
-    """Return our steppers. Local."""
-    return [OneSweep(noise), TwoSteps(dtype, noise)]
+def ours(dtype: str, noise: bool, variables: int = 2) -> list[Stepper]:
+    """Return our steppers of U and V, or of U alone. Local."""
+    return [OneSweep(noise, variables), TwoSteps(dtype, noise, variables)]
 
 
-def rivals(device: Device, dtype: str, noise: bool) -> list[Stepper]:
+def rivals(device: Device, dtype: str, noise: bool, variables: int = 2) -> list[Stepper]:
     """Return the steppers in CUDA C. Local.
 
     Raises:
         UsageError: CUDA C cannot be compiled here.
     """
-    sweeps = CudaSweeps(device, dtype, noise)
+    sweeps = CudaSweeps(device, dtype, noise, variables)
     return [
         CudaC(CUDA_C, "naive", sweeps, device, NAIVE, noise),
         CudaC(CUDA_C_MARCHING, "march", sweeps, device, SHAPES[0], noise),

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gondwana import Device
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.gpu.interface import CudaError
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana_bench.gpu import steppers
 from gondwana_bench.gpu.devices import launched, on_device, shortage
-from gondwana_bench.gpu.fields import FIELDS, Fields, noise_of
+from gondwana_bench.gpu.fields import Fields, noise_of
 from gondwana_bench.gpu.steppers import FUSED, ONE_SWEEP, Stepper
 from gondwana_bench.measure import interleave
 from gondwana_bench.rows import Row, check_names, check_numbers, columns, with_interval
@@ -39,7 +41,7 @@ GOAL_OF_COPY = 0.9
 """The goal of one sweep in double precision without noise, relative to a copy."""
 
 COLUMNS = columns(
-    "size dtype noise variant ms_per_step gcells_per_s t_eff paper_gb_per_s of_copy registers local_bytes "
+    "size dtype noise variables variant ms_per_step gcells_per_s t_eff paper_gb_per_s of_copy registers local_bytes "
     "goal met verified",
     size="side", variant="kernel", ms_per_step="ms", gcells_per_s="Gcell/s", t_eff="T_eff, GB/s",
     paper_gb_per_s="paper's GB/s", of_copy="of copy (95 %)", registers="regs", local_bytes="local",
@@ -52,14 +54,16 @@ class Case(NamedTuple):
     size: int
     dtype: str
     noise: bool
+    variables: int = 2
 
     def __str__(self) -> str:
-        return f"{self.size}^3, {self.dtype}{', noise' if self.noise else ''}"
+        return f"{self.size}^3, {self.dtype}{', noise' * self.noise}{', one variable' * (self.variables == 1)}"
 
 
 def cases(sizes: Sequence[int], dtypes: Sequence[str]) -> list[Case]:
     """Return the combinations in the order of measurement. Local."""
-    return [Case(*case) for case in itertools.product(sizes, dtypes, (False, True))]
+    kinds = (False, 2), (True, 2), (False, 1)
+    return [Case(size, dtype, *kind) for size, dtype, kind in itertools.product(sizes, dtypes, kinds)]
 
 
 def check(sizes: Sequence[int], dtypes: Sequence[str]) -> None:
@@ -137,9 +141,9 @@ def _measure_case(
 
 
 def _steppers(device: Device, case: Case, note: Callable[[str], None]) -> list[Stepper]:
-    found = steppers.ours(case.dtype, case.noise)
+    found = steppers.ours(*case[1:])
     try:
-        found += steppers.rivals(device, case.dtype, case.noise)
+        found += steppers.rivals(device, *case[1:])
     except UsageError as error:
         note(f"nothing to compare with: {error}")
     return found
@@ -152,14 +156,19 @@ def _is_right(fields: Fields, stepper: Stepper, case: Case) -> bool:
         array.local.restrict(fields.domain).fill(-1.0)
     stepper.start(fields, 1)
     planes = (0, case.size // 2, case.size - 1)
-    return all(fields.plane(z).agree(fields.plane_by_host(z, noise), TOLERANCE[case.dtype]) for z in planes)
+    pairs = [
+        pair
+        for z in planes
+        for pair in zip(fields.plane(z, case.variables), fields.plane_by_host(z, noise, case.variables), strict=True)
+    ]
+    return all(np.allclose(mine, right, rtol=0.0, atol=TOLERANCE[case.dtype]) for mine, right in pairs)
 
 
 def _row(
     case: Case, variant: str, seconds: Sequence[float], copied: Sequence[float], device: str, verified: bool
 ) -> Row:
     found = summarize(seconds)
-    moved = FIELDS * case.size**3 * ITEM[case.dtype] * 1e-9
+    moved = 2 * case.variables * case.size**3 * ITEM[case.dtype] * 1e-9
     of_copy = ratio([moved / s for s in seconds], copied)
     rate = case.size**3 * 1e-9 / found.median
     goal, met = judge(case, variant, rate, of_copy.value, device)
@@ -167,11 +176,12 @@ def _row(
         "size": case.size,
         "dtype": case.dtype,
         "noise": case.noise,
+        "variables": case.variables,
         "variant": variant,
         "ms_per_step": found.median * 1e3,
         "gcells_per_s": rate,
         "t_eff": moved / found.median,
-        "paper_gb_per_s": effective_bytes(case.size, ITEM[case.dtype]) * 1e-9 / found.median,
+        "paper_gb_per_s": effective_bytes(case.size, ITEM[case.dtype], case.variables) * 1e-9 / found.median,
         "copy_gb_per_s": summarize(copied).median,
         **with_interval("of_copy", of_copy.value, of_copy.low, of_copy.high),
         "goal": goal,
@@ -181,8 +191,8 @@ def _row(
     }
 
 
-def effective_bytes(size: int, item: int) -> int:
-    """Return the bytes of a step as W. Godoy et al. count them, SC-W 2023, equations 4 and 5, for both species. Local.
+def effective_bytes(size: int, item: int, variables: int = 2) -> int:
+    """Return the bytes of a step as W. Godoy et al. count them, SC-W 2023, equations 4 and 5, for all species. Local.
 
     Example:
         >>> effective_bytes(1024, 8)
@@ -190,12 +200,12 @@ def effective_bytes(size: int, item: int) -> int:
     """
     fetched = size**3 - 8 - 12 * (size - 2)
     written = (size - 2) ** 3
-    return 2 * item * (fetched + written)
+    return variables * item * (fetched + written)
 
 
 def judge(case: Case, variant: str, rate: float, of_copy: float, device: str) -> tuple[str | None, bool | None]:
     """Return the goal of a case as text and whether it is met; None for both without a goal. Local."""
-    if case.size != max(SIZES):
+    if case.size != max(SIZES) or case.variables == 1:
         return None, None
     wanted, met = [], []
     gcells = GOALS.get((case.dtype, case.noise, variant)) if "H200" in device else None

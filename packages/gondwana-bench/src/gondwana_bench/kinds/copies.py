@@ -34,10 +34,10 @@ KINDS = ("cuda", "fake_device")
 STAGED = "staged"
 
 COLUMNS = columns(
-    "operation source target nbytes window nodes path microseconds gb_per_s staged_ratio driver_ratio mpi_ratio "
+    "operation source target nbytes window node_kind path microseconds gb_per_s staged_ratio driver_ratio mpi_ratio "
     "host_ratio goal met verified",
-    staged_ratio="staged/ours (95 %)", driver_ratio="driver/ours (95 %)", mpi_ratio="MPI/ours (95 %)",
-    host_ratio="host/ours (95 %)",
+    node_kind="nodes", staged_ratio="staged/ours (95 %)", driver_ratio="driver/ours (95 %)",
+    mpi_ratio="MPI/ours (95 %)", host_ratio="host/ours (95 %)",
 )  # fmt: skip
 
 LARGE = 2**20
@@ -121,8 +121,8 @@ def measure(
         timing: options of `measure.interleave`.
 
     Returns:
-        The same rows on every rank: time of a copy, GB/s (10^9), the nodes, the path, the speed relative to the rivals,
-        and whether the bytes were right.
+        The same rows on every rank: time of a copy, GB/s (10^9), what the nodes are, the path, the speed relative to
+        the rivals, and whether the bytes were right.
 
     Raises:
         UsageError: the team is not two ranks.
@@ -146,7 +146,7 @@ def _row(memories: Memories, pair: Pair, nbytes: int, window: int, timing: Mappi
     rivals = {"driver": memories.driver_copies, "mpi": memories.mpi_copies}
     found = {name: rival(source, target, nbytes, window) for name, rival in rivals.items()}
     variants |= {name: rival for name, rival in found.items() if rival is not None}
-    if pair.is_remote and memories.nodes != "one" and DEVICE in (source.kind, target.kind):
+    if pair.is_remote and memories.node_kind != "one" and DEVICE in (source.kind, target.kind):
         variants["host"] = memories.copies(source._replace(kind=HOST), target._replace(kind=HOST), nbytes, window)
     samples = interleave(variants, team=memories.team, **timing)
     seconds = {name: [s / window for s in values] for name, values in samples.items()}
@@ -159,7 +159,7 @@ def _row(memories: Memories, pair: Pair, nbytes: int, window: int, timing: Mappi
         "target": str(target),
         "nbytes": nbytes,
         "window": window,
-        "nodes": memories.nodes,
+        "node_kind": memories.node_kind,
         "path": path,
         "microseconds": mine.median * 1e6,
         "gb_per_s": nbytes * 1e-9 / mine.median,

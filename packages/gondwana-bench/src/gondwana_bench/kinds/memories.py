@@ -13,10 +13,10 @@ import numpy as np
 import gondwana as gw
 from gondwana import Device, Team
 from gondwana.memory.cuda_kind import CudaKind
-from gondwana.results import environment
 from gondwana.teams import mpi
 from gondwana.transfer import paths
 from gondwana_bench.measure import Variant, timed
+from gondwana_bench.processes import nodes_for
 from gondwana_bench.rma.candidates import absent, pattern
 
 HOST, DEVICE = "host", "device"
@@ -46,7 +46,7 @@ class Memories:
         nbytes: bytes of a buffer.
 
     Attributes:
-        nodes: where the two ranks are: on "one" node, on "two", or on two that are "simulated" on one.
+        node_kind: where the two ranks are: on "one" node, or on two "real" or "pretended" ones.
     """
 
     def __init__(self, team: Team, kind: gw.MemoryKind, nbytes: int) -> None:
@@ -54,11 +54,10 @@ class Memories:
         self.device = self.device_of(kind)
         self._nbytes = nbytes
         self._segments = {HOST: gw.Segment(team, 2 * nbytes), DEVICE: gw.Segment(team, 2 * nbytes, kind)}
-        self.nodes = "one"
+        self.node_kind = nodes_for(team.size, None).kind(team.node_count)
         self._windows: dict[str, Any] = {}
         self._bytes = {HOST: self._segments[HOST].view(team.rank), DEVICE: self._segments[DEVICE].device_bytes}
         if team.node_count > 1:
-            self.nodes = "simulated" if environment()["placement"]["simulated"] else "two"
             for name, memory in self._bytes.items():
                 if None not in team.allgather(None if memory is None else 0):
                     self._windows[name] = mpi.module().Win.Create(memory, 1, comm=team.comm)

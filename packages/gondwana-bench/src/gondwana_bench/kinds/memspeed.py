@@ -24,10 +24,10 @@ MEMORIES = tuple(Memory(rank, kind) for rank in (0, 1) for kind in (HOST, DEVICE
 PAIRS = len(MEMORIES) ** 2
 
 COLUMNS = columns(
-    "source target nbytes nodes path latency_us mpi_latency_us gb_per_s whole_gb_per_s driver_gb_per_s mpi_gb_per_s "
-    "verified",
-    latency_us="latency, us", mpi_latency_us="MPI's", whole_gb_per_s="with start", driver_gb_per_s="driver",
-    mpi_gb_per_s="MPI",
+    "source target nbytes node_kind path latency_us mpi_latency_us gb_per_s whole_gb_per_s driver_gb_per_s "
+    "mpi_gb_per_s verified",
+    node_kind="nodes", latency_us="latency, us", mpi_latency_us="MPI's", whole_gb_per_s="with start",
+    driver_gb_per_s="driver", mpi_gb_per_s="MPI",
 )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def _row(memories: Memories, source: Memory, target: Memory, nbytes: int, timing
         "source": str(source),
         "target": str(target),
         "nbytes": nbytes,
-        "nodes": memories.nodes,
+        "node_kind": memories.node_kind,
         "path": path,
         "latency_us": found["element"].median * 1e6,
         "mpi_latency_us": found["mpi_element"].median * 1e6 if "mpi" in found else None,

@@ -57,14 +57,16 @@ class CudaSweeps:
         device: the device of the fields.
         dtype: "float64" or "float32".
         noise: whether random numbers are added.
+        variables: 2; 1: U alone, without the reaction.
 
     Raises:
         UsageError: CUDA C cannot be compiled here.
     """
 
-    def __init__(self, device: Device, dtype: str, noise: bool) -> None:
+    def __init__(self, device: Device, dtype: str, noise: bool, variables: int = 2) -> None:
         capability = device.facts.capability
         flags = [f"-DREAL={REALS[dtype]}", f"-DPAIR={REALS[dtype]}2", f"-DNOISE={int(noise)}"]
+        flags.append(f"-DVARIABLES={variables}")
         self._number = "d" if dtype == "float64" else "f4x"
         image = device.driver.link(nvrtc.ptx("gray_scott.cu", capability, flags), capability)
         self._device = device

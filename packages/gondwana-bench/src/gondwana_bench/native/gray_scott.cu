@@ -1,10 +1,16 @@
 /* The Gray-Scott step as a CUDA programmer writes it: the measure for our kernels on GPUs.
  *
- * Compiled with -DREAL=double -DPAIR=double2, or with float and float2, and -DNOISE=0 or 1. Arrays are given by the address of cell (0, 0, 0); x is
+ * Compiled with -DREAL=double -DPAIR=double2, or with float and float2, -DNOISE=0 or 1, and -DVARIABLES=1 for U alone
+ * without the reaction (2 by default). Arrays are given by the address of cell (0, 0, 0); x is
  * contiguous, rows are `sy` and planes `sz` elements apart, and one layer of cells around nx*ny*nz can be read. Every
  * parameter is a word of 64 bits. `march` and `pairs` need blocks of a multiple of 32 threads along x, `pairs` an even nx
  * and cells (0, y, z) at multiples of the size of PAIR.
  */
+
+#ifndef VARIABLES
+#define VARIABLES 2
+#endif
+#define IF_V(value) (VARIABLES == 2 ? (value) : 0)
 
 typedef unsigned int word;
 
@@ -48,7 +54,7 @@ static __device__ __forceinline__ REAL signed_unit(word w)
 static __device__ __forceinline__ void react(REAL u, REAL v, REAL sum_u, REAL sum_v, REAL r, const Rates &rates,
                                              REAL *u_next, REAL *v_next)
 {
-    const REAL sixth = (REAL)(1.0 / 6.0), reaction = u * v * v;
+    const REAL sixth = (REAL)(1.0 / 6.0), reaction = IF_V(u * v * v);
     REAL du = rates.du * (sum_u * sixth - u) - reaction + rates.feed * ((REAL)1 - u);
     const REAL dv = rates.dv * (sum_v * sixth - v) + reaction - rates.loss * v;
     if (NOISE)
@@ -78,11 +84,14 @@ extern "C" __global__ void naive(PARAMETERS)
     const Rates rates = constants(du, dv, feed, loss, dt, noise);
     const long i = x + y * sy + z * sz;
     const REAL sum_u = u[i - 1] + u[i + 1] + u[i - sy] + u[i + sy] + u[i - sz] + u[i + sz];
-    const REAL sum_v = v[i - 1] + v[i + 1] + v[i - sy] + v[i + sy] + v[i - sz] + v[i + sz];
+    const REAL sum_v = IF_V(v[i - 1] + v[i + 1] + v[i - sy] + v[i + sy] + v[i - sz] + v[i + sz]);
     REAL r = 0;
     if (NOISE)
         r = signed_unit(pick(philox(make_uint4(x >> 2, y, z, (word)step), (word)seed, (word)(seed >> 32)), x & 3));
-    react(u[i], v[i], sum_u, sum_v, r, rates, u_next + i, v_next + i);
+    REAL new_v;
+    react(u[i], IF_V(v[i]), sum_u, sum_v, r, rates, u_next + i, &new_v);
+    if (VARIABLES == 2)
+        v_next[i] = new_v;
 }
 
 /* Random numbers of four planes from z on. The four cells of a row that share a block of Philox are four neighbouring
@@ -111,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(512) march(PARAMETERS)
     const long first = blockIdx.z * planes, last = first + planes < nz ? first + planes : nz;
     /* Threads outside go along at the last cell: their lanes take part in the exchange. */
     long i = (x < nx ? x : nx - 1) + (y < ny ? y : ny - 1) * sy + first * sz;
-    REAL u_below = u[i - sz], u_here = u[i], v_below = v[i - sz], v_here = v[i];
+    REAL u_below = u[i - sz], u_here = u[i], v_below = IF_V(v[i - sz]), v_here = IF_V(v[i]);
     for (long z = first; z < last; z += 4) {
         REAL r[4] = {0, 0, 0, 0};
         if (NOISE)
@@ -119,14 +128,15 @@ extern "C" __global__ void __launch_bounds__(512) march(PARAMETERS)
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             if (z + j < last) {
-                const REAL u_above = u[i + sz], v_above = v[i + sz];
+                const REAL u_above = u[i + sz], v_above = IF_V(v[i + sz]);
                 const REAL sum_u = u[i - 1] + u[i + 1] + u[i - sy] + u[i + sy] + u_below + u_above;
-                const REAL sum_v = v[i - 1] + v[i + 1] + v[i - sy] + v[i + sy] + v_below + v_above;
+                const REAL sum_v = IF_V(v[i - 1] + v[i + 1] + v[i - sy] + v[i + sy] + v_below + v_above);
                 REAL new_u, new_v;
                 react(u_here, v_here, sum_u, sum_v, r[j], rates, &new_u, &new_v);
                 if (inside) {
                     __stcs(u_next + i, new_u);
-                    __stcs(v_next + i, new_v);
+                    if (VARIABLES == 2)
+                        __stcs(v_next + i, new_v);
                 }
                 u_below = u_here, u_here = u_above, v_below = v_here, v_here = v_above;
                 i += sz;
@@ -161,7 +171,8 @@ extern "C" __global__ void __launch_bounds__(512, 2) pairs(PARAMETERS)
     const REAL *pu = u + start, *pv = v + start;
     REAL *qu = u_next + start, *qv = v_next + start;
 #define AT(p) __ldg((const PAIR *)(p))
-    PAIR u_below = AT(pu - sz), u_here = AT(pu), v_below = AT(pv - sz), v_here = AT(pv);
+#define AT_V(p) (VARIABLES == 2 ? AT(p) : PAIR())
+    PAIR u_below = AT(pu - sz), u_here = AT(pu), v_below = AT_V(pv - sz), v_here = AT_V(pv);
     for (long z = first; z < last; z += 2) {
         REAL r[2][2] = {{0, 0}, {0, 0}};
         if (NOISE)
@@ -169,10 +180,11 @@ extern "C" __global__ void __launch_bounds__(512, 2) pairs(PARAMETERS)
 #pragma unroll
         for (int j = 0; j < 2; j++) {
             if (z + j < last) {
-                const PAIR u_above = AT(pu + sz), v_above = AT(pv + sz);
-                const PAIR u_north = AT(pu - sy), u_south = AT(pu + sy), v_north = AT(pv - sy), v_south = AT(pv + sy);
+                const PAIR u_above = AT(pu + sz), v_above = AT_V(pv + sz);
+                const PAIR u_north = AT(pu - sy), u_south = AT(pu + sy);
+                const PAIR v_north = AT_V(pv - sy), v_south = AT_V(pv + sy);
                 const REAL left_u = pu[-1] + u_here.y, right_u = u_here.x + pu[2];
-                const REAL left_v = pv[-1] + v_here.y, right_v = v_here.x + pv[2];
+                const REAL left_v = IF_V(pv[-1] + v_here.y), right_v = IF_V(v_here.x + pv[2]);
                 PAIR new_u, new_v;
                 react(u_here.x, v_here.x, left_u + u_north.x + u_south.x + u_below.x + u_above.x,
                       left_v + v_north.x + v_south.x + v_below.x + v_above.x, r[j][0], rates, &new_u.x, &new_v.x);
@@ -180,7 +192,8 @@ extern "C" __global__ void __launch_bounds__(512, 2) pairs(PARAMETERS)
                       right_v + v_north.y + v_south.y + v_below.y + v_above.y, r[j][1], rates, &new_u.y, &new_v.y);
                 if (inside) {
                     __stcs((PAIR *)qu, new_u);
-                    __stcs((PAIR *)qv, new_v);
+                    if (VARIABLES == 2)
+                        __stcs((PAIR *)qv, new_v);
                 }
                 u_below = u_here, u_here = u_above, v_below = v_here, v_here = v_above;
                 pu += sz, pv += sz, qu += sz, qv += sz;

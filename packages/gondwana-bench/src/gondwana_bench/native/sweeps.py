@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gondwana.errors import UsageError
-from gondwana_bench.build import library
+from gondwana_bench import build
 
 REALS = {"float64": ("double", ctypes.c_double), "float32": ("float", ctypes.c_float)}
 
@@ -21,6 +21,7 @@ class Sweeps:
 
     Args:
         dtype: "float64" or "float32".
+        compiler: the variable that names their compiler.
 
     Example:
         >>> sweeps = Sweeps("float64")
@@ -32,13 +33,13 @@ class Sweeps:
         2.0
     """
 
-    def __init__(self, dtype: str) -> None:
+    def __init__(self, dtype: str, compiler: str = build.FIRST) -> None:
         if dtype not in REALS:
             raise UsageError(f"dtype {dtype!r}: legal are {' and '.join(REALS)}")
         name, self._real = REALS[dtype]
         self.dtype = np.dtype(dtype)
         self.threads = 1
-        self._library = library("stencil.c", [f"-DREAL={name}", "-fopenmp"])
+        self._library = build.library("stencil.c", [f"-DREAL={name}", *build.openmp(compiler)], compiler)
 
     def empty(self, cells: tuple[int, int, int]) -> Field:
         """Allocate an array of (nz, ny, nx) cells and ghosts, which no thread has touched yet. Local."""
@@ -55,6 +56,10 @@ class Sweeps:
     def gray_scott(self, u_new: Field, v_new: Field, u: Field, v: Field, *rates: float) -> None:
         """Do one step of the Gray-Scott model without noise; the rates are Du, Dv, F, k, dt. Local."""
         self._call("gray_scott", (u_new, v_new, u, v), rates)
+
+    def gray_scott_one(self, u_new: Field, u: Field, *rates: float) -> None:
+        """Do one step of U alone, without the reaction; the rates are Du, F, dt. Local."""
+        self._call("gray_scott_one", (u_new, u), rates)
 
     def copy(self, out: Field, a: Field) -> None:
         """Copy an array, ghosts included, with the threads that sweep its planes. Local."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,9 @@ from gondwana_bench.scaling.applications import Application, Problem
 
 RANKS = "1,2,4"
 COLUMNS = {
-    "ranks": "ranks", "beyond_cores": "beyond cores", "problem": "problem", "min": "s a step: fastest rank",
-    "median": "median", "max": "slowest", "efficiency": "efficiency (95 %)", "verified": "verified",
+    "ranks": "ranks", "nodes": "nodes", "node_kind": "they are", "beyond_cores": "beyond cores", "problem": "problem",
+    "min": "s a step: fastest rank", "median": "median", "max": "slowest",
+    "slowest_over_fastest": "slowest/fastest", "efficiency": "efficiency (95 %)", "verified": "verified",
 }  # fmt: skip
 
 _SPREAD = ("min", "median", "max")
@@ -34,6 +34,7 @@ class Case:
     kind: str
     ranks: int
     problem: Problem
+    per_node: int | None = None
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,17 @@ class Run:
         seconds: a step: minimum, median and maximum over the ranks.
         verified: the application's own verification; None: it has nothing to compare with.
         value: result that must be the same on any number of ranks, or None.
+        nodes: number of nodes, and the most ranks of one.
+        node_kind: what they are: "one", or several "real" or "pretended" ones.
+        first: the same of the first step, which may compile, of an application that has it.
     """
 
     seconds: Mapping[str, float]
     verified: bool | None
     value: float | None
+    nodes: tuple[int, int] = (1, 1)
+    node_kind: str = "one"
+    first: Mapping[str, float] | None = None
 
 
 Runs = Mapping[Case, Sequence[Run]]
@@ -83,15 +90,26 @@ def rows(kind: str, runs: Runs) -> list[Row]:
         own = runs[case]
         share = case.problem.cells * base.ranks / (base.problem.cells * case.ranks)
         slowest = [run.seconds["max"] for run in own]
+        nodes, of_node = own[0].nodes
+        on_host = of_node if own[0].node_kind == "real" else case.ranks
         found.append({
-            "app": case.application.name, "kind": kind, "ranks": case.ranks,
-            "beyond_cores": case.ranks > cores.count(), "cores": cores.count(), "problem": case.problem.text,
-            "jobs": len(own), **{name: statistics.median(run.seconds[name] for run in own) for name in _SPREAD},
+            "app": case.application.name, "kind": kind, "ranks": case.ranks, "nodes": nodes,
+            "node_kind": own[0].node_kind, "beyond_cores": on_host > cores.count(), "cores": cores.count(),
+            "problem": case.problem.text, "jobs": len(own),
+            **_over_jobs("", [run.seconds for run in own]),
+            "slowest_over_fastest": statistics.median(run.seconds["max"] / run.seconds["min"] for run in own),
+            **_over_jobs("first_seconds_", [run.first for run in own]),
             **relative([share * run.seconds["max"] for run in runs[base]], slowest, "efficiency"),
             "samples": [dict(run.seconds) for run in own],
             "verified": all(run.verified is not False for run in own) and _agree(case, runs),
         })  # fmt: skip
     return found
+
+
+def _over_jobs(prefix: str, spreads: Sequence[Mapping[str, float] | None]) -> Row:
+    """The medians over jobs of the fastest, the median and the slowest rank; None of what was not measured."""
+    found = [spread for spread in spreads if spread is not None]
+    return {prefix + name: statistics.median(spread[name] for spread in found) if found else None for name in _SPREAD}
 
 
 def as_csv(found: Sequence[Row]) -> str:
@@ -177,9 +195,14 @@ def _agree(case: Case, runs: Runs) -> bool:
 
 
 def _run(case: Case) -> Run:
-    with tempfile.TemporaryDirectory() as folder:
-        argv = processes.our_command(case.ranks, *case.problem.words, "--json", "result.json")
+    places = processes.nodes_for(case.ranks, case.per_node)
+    with processes.shared_folder() as folder:
+        argv = processes.our_command(case.ranks, *places.options(), *case.problem.words, "--json", "result.json")
         what = f"{case.application.name} on {case.ranks} ranks"
-        result = processes.result(what, argv, Path(folder) / "result.json", folder=folder)
+        result = processes.result(what, argv, Path(folder) / "result.json", places.environment(), folder)
     key = case.application.value
-    return Run(result["step_seconds_over_ranks"], result["verified"], None if key is None else result[key])
+    _, of_node, nodes = map(int, result["environment"]["placement"]["pattern"].split("x"))
+    value = None if key is None else result[key]
+    seconds, verified = result["step_seconds_over_ranks"], result["verified"]
+    first = result.get("first_step_seconds_over_ranks")
+    return Run(seconds, verified, value, (nodes, of_node), places.kind(nodes), first)

@@ -18,7 +18,15 @@ def echo(there: Any, back: Any) -> None:
 
 
 class Children(contextlib.ExitStack):
-    """Processes that start when they are first used, and end with the `with` statement. Local."""
+    """Processes that start when they are first used, and end with the `with` statement. Local.
+
+    Args:
+        workers: number of workers of the `Pool`.
+    """
+
+    def __init__(self, workers: int = 1) -> None:
+        super().__init__()
+        self._workers = workers
 
     @cached_property
     def queue(self) -> Callable[[], None]:
@@ -32,8 +40,8 @@ class Children(contextlib.ExitStack):
 
     @cached_property
     def apply(self) -> Callable[..., Any]:
-        """Has the worker of a `Pool` call a function, and waits for the result."""
-        return self.enter_context(_context.Pool(1)).apply
+        """Has a worker of a `Pool` call a function, and waits for the result."""
+        return self.enter_context(_context.Pool(self._workers)).apply
 
     def _echo(self, queue: Callable[[], Any]) -> Callable[[], None]:
         there, back = queue(), queue()

@@ -266,11 +266,12 @@ def _check_binding(layout: _Layout) -> None:
         binding.deal(topology.read(world_cores.own()), layout.bind, layout.ranks, layout.threads)
 
 
-def _nodes(library: Library) -> int:
-    """The number of hosts that the launcher has for the job."""
+def nodes(library: Library | None = None) -> int:
+    """Return the number of hosts that the launcher of a library, by default mpi4py's, has for a job. Local."""
     if slurm.there():
         return slurm.nodes()
-    return _listed(os.environ[name]) if (name := _host_list(library)) else 1
+    name = any(name in os.environ for name in HOST_LISTS) and _host_list(library or mpi_library())
+    return _listed(os.environ[name]) if name else 1
 
 
 def _host_list(library: Library) -> str:
@@ -350,7 +351,7 @@ def _with_launcher(layout: _Layout, python: str, program: tuple[str, ...], setti
     _refuse_nesting()
     library = mpi_library(python)
     if layout.per_node is not None or layout.bind is not None:
-        _check_hosts(layout, _nodes(library))
+        _check_hosts(layout, nodes(library))
     if layout.bind is not None:
         settings = {**UNBOUND.get(library.vendor, {}), **settings}
     if slurm.there():
@@ -369,7 +370,7 @@ def _by_mpis_own(
     # Hydra would start its proxy over ssh or a scheduler even on one host, and on one only with LSF's list. At SIGTERM
     # it would wait for ranks that handle that; if it is killed, its proxies kill theirs.
     listed = os.environ.get(_host_list(library), "")
-    started = {"HYDRA_LAUNCHER": "fork"} if _nodes(library) == 1 else {"HYDRA_HOST_FILE": listed}
+    started = {"HYDRA_LAUNCHER": "fork"} if nodes(library) == 1 else {"HYDRA_HOST_FILE": listed}
     if slurm.there():
         started = {"HYDRA_LAUNCHER": "slurm", "HYDRA_RMK": "slurm", "I_MPI_HYDRA_BOOTSTRAP": "slurm", **_WITHIN_STEP}
     argv = [launch, "-n", str(layout.ranks)]
@@ -402,8 +403,8 @@ def _limit(which: int) -> int:
 def _open_mpi(
     launch: str, layout: _Layout, program: tuple[str, ...], settings: dict[str, str], library: Library
 ) -> Command:
-    nodes = _nodes(library)
-    crowded = (layout.per_node or -(-layout.ranks // nodes)) * layout.threads > cores()
+    hosts = nodes(library)
+    crowded = (layout.per_node or -(-layout.ranks // hosts)) * layout.threads > cores()
     # Open MPI refuses more ranks than physical cores; here the user decides how many ranks to start.
     argv = [launch, "-n", str(layout.ranks)]
     if layout.per_node is None:
@@ -413,7 +414,7 @@ def _open_mpi(
     if crowded or layout.threads > 1 or layout.bind is not None:
         argv += ["--bind-to", "none"]
     names = set(settings)
-    if nodes > 1:  # ranks on other hosts get only the variables that are named
+    if hosts > 1:  # ranks on other hosts get only the variables that are named
         names |= {name for name in os.environ if name.startswith("GONDWANA_") and name != launcher.NOTE}
         if _host_list(library) in HOST_LISTS[3:]:  # Open MPI's launcher may not know this scheduler
             argv += ["--hostfile", os.environ[_host_list(library)]]
@@ -422,7 +423,7 @@ def _open_mpi(
     mpi_settings = {**as_root(), **_missing()}
     if crowded:
         mpi_settings["OMPI_MCA_mpi_yield_when_idle"] = "1"
-    if nodes == 1 and supervisor.MEMORY not in os.environ:
+    if hosts == 1 and supervisor.MEMORY not in os.environ:
         mpi_settings[supervisor.MEMORY] = _memory_place(layout.ranks)
     if slurm.there():
         mpi_settings |= _WITHIN_STEP

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana_bench.cli.bench.options import Repeat, chosen, reporting
 from gondwana_bench.panels import Panels
+from gondwana_bench.processes import shared_folder
 
 if TYPE_CHECKING:
     from gondwana_bench.clustering.cases import Case
@@ -37,7 +37,9 @@ def clustering(
 ) -> None:
     """Cluster the same data on threads, ranks and nodes, and by scikit-learn (DBSCAN, average linkage, KMeans).
 
-    Nodes that are not there are simulated. The exit status is 0 only if all patterns gave the same labels, and the
+    Nodes are those of the launcher (a list of hosts, an allocation); where it has too few, ranks of this host pretend
+    to be on several, and the table says which. The folder of the data is below the current one then, which all nodes
+    must see. The exit status is 0 only if all patterns gave the same labels, and the
     applications verified them.
     """
     from gondwana_bench.clustering import cases, speedup as bench
@@ -53,7 +55,7 @@ def clustering(
     if not cases.has_rivals():
         report.note("left out scikit-learn: the package is not installed")
     for name in apps:
-        with tempfile.TemporaryDirectory() as folder:
+        with shared_folder() as folder:
             place = Path(folder)
             case = cases.davs(preset or cases.PRESET) if name == "davs" else cases.pwc(points or cases.POINTS, place)
             _compare(report, case, wanted, place, repeat)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from functools import partial
@@ -83,7 +84,8 @@ def stencil(
         str | None,
         typer.Option(
             metavar="NAME,...",
-            help="Of sweep7, sweep27, gray_scott, sweep7_pair, gray_scott_pair, copy, triad, fsum [all].",
+            help="Of sweep7, sweep27, gray_scott, gray_scott_one, sweep7_pair, gray_scott_pair, copy, triad, fsum "
+            "[all].",
         ),
     ] = None,
     dtypes: options.Dtypes = None,
@@ -93,6 +95,7 @@ def stencil(
         typer.Option("-n", "--ranks", metavar="N", parser=whole(1), help="Steps on so many ranks [one process]."),
     ] = None,
     ranks_per_node: options.PerNode = None,
+    second_cc: options.SecondCc = None,
     repeat: options.Repeat = 20,
     batch: options.Batch = 0.02,
 ) -> None:
@@ -103,10 +106,10 @@ def stencil(
 
     The results are compared; the exit status is 0 only if all were equal. Above 1 the ratio says that ours is faster.
     """
-    from gondwana_bench import build, stencil, stencil_on_ranks
+    from gondwana_bench import stencil, stencil_on_ranks
 
     if ranks is not None:
-        for option, text in (("--dtypes", dtypes), ("--threads", threads)):
+        for option, text in (("--dtypes", dtypes), ("--threads", threads), ("--second-cc", second_cc)):
             if text is not None:
                 raise UsageError(f"{option} {text}: ranks compute doubles on one thread; leave out this or --ranks")
         kept = options.names(kernels) or list(stencil_on_ranks.KERNELS)
@@ -116,13 +119,13 @@ def stencil(
         options.on_ranks(ranks, "stencil_on_ranks", file=report.file, ranks_per_node=ranks_per_node, **given)
     if ranks_per_node is not None:
         raise UsageError(f"--ranks-per-node {ranks_per_node}: one process has no ranks; give --ranks, too")
-    build.command()
     counts = options.numbers("--threads", threads) or sorted({1, launch.cores()})
     kept, types = options.names(kernels) or list(stencil.CASES), options.names(dtypes) or list(stencil.DTYPES)
     cells = options.numbers("--sizes", sizes) or list(stencil.SIZES)
     stencil.check(kept, cells, types, counts)
+    compilers = options.take_compilers(report, second_cc, max(counts))
     rows = stencil.measure(kept, cells, types, counts, repeat=repeat, batch_seconds=batch)
-    report.add("stencil", stencil.COLUMNS, rows, len(kept) * len(cells) * len(types) * len(counts))
+    report.add("stencil", stencil.COLUMNS, rows, compilers * len(kept) * len(cells) * len(types) * len(counts))
 
 
 @measuring()
@@ -212,36 +215,74 @@ def init(
     threads: Annotated[
         str | None, typer.Option(metavar="T,T,...", help="How many [1, 2, 4, ... and all cores].")
     ] = None,
+    workers: Annotated[
+        str | None, typer.Option(metavar="W,W,...", help="Processes that share the array, 0: none [as threads].")
+    ] = None,
+    second_cc: options.SecondCc = None,
     repeat: options.Repeat = 100,
     batch: options.Batch = 0.001,
 ) -> None:
-    """Initialise an array of doubles by threads, beside OpenMP and threads in C, and NumPy.
+    """Initialise an array of doubles by threads, beside OpenMP and threads in C, and NumPy; and by worker processes.
 
     In memory that was touched before, then in fresh memory, whose pages the system provides meanwhile: usual ones, then
-    huge ones. The exit status is 0 only if every element was set. Above 1 the ratio says that the variant is faster
-    than OpenMP.
+    huge ones. The processes are ranks of a node, or a pool; how long it takes to start a pool's work without waiting
+    for it has rows of its own, since a study measured that. The exit status is 0 only if every element was set. Above 1
+    the ratio says that the variant is faster than OpenMP.
     """
-    from gondwana_bench import build, initialisation as bench
+    from gondwana.runtime import cores
+    from gondwana_bench import initialisation as bench
 
-    build.command()
     nbytes = options.numbers("--sizes", sizes) or [bench.NBYTES]
     counts = options.numbers("--threads", threads) or bench.thread_counts(launch.cores())
     bench.check(nbytes, counts)
+    options.take_compilers(report, second_cc, max(counts))
+    jobs = [number for number in options.numbers("--workers", workers) or counts if number]
     rows = bench.measure(nbytes, counts, repeat=repeat, batch_seconds=batch)
     report.add("init", bench.COLUMNS, rows, bench.total(nbytes, counts))
+    given: dict[str, Any] = {"sizes": nbytes, "cores": sorted(cores.own()), "repeat": repeat, "batch_seconds": batch}
+    rows = (
+        row
+        for number in jobs
+        for in_pool in (False, True)
+        for row in options.rows_on_ranks(number + in_pool, "initialisation", in_pool=in_pool, **given)
+    )
+    if jobs:
+        report.add("workers", bench.COLUMNS_OF_WORKERS, rows, bench.total_of_workers(nbytes, jobs))
 
 
 @measuring()
-@options.on_team("fibonacci.recursion", rounds=100, seconds=0.01, nodes=False)
+@options.reporting
 def fib(
+    report: Panels,
     numbers: Annotated[
         str | None, typer.Option(metavar="N,N,...", help="Which Fibonacci numbers [0,10,20,25].")
     ] = None,
+    ranks: Annotated[
+        str, typer.Option("-n", "--ranks", metavar="N,N,...", help="Ranks of jobs, and workers of pools.")
+    ] = "2",
+    second_cc: options.SecondCc = None,
+    repeat: options.Repeat = 100,
+    batch: options.Batch = 0.01,
 ) -> None:
-    """Compute Fibonacci numbers by recursive calls, in compiled code and by tasks of another rank, beside C and Python.
+    """Compute Fibonacci numbers by recursive calls, in compiled code and by tasks of other ranks, beside C and Python.
 
-    The exit status is 0 only if every call has returned the right number.
+    The tasks are those of any other rank of a job, and of pools of processes. The exit status is 0 only if every call
+    has returned the right number.
     """
+    from gondwana_bench.fibonacci import recursion as bench
+
+    sizes, wanted = options.rank_counts(ranks), options.numbers("--numbers", numbers) or list(bench.NUMBERS)
+    bench.check(wanted)
+    compilers = options.take_compilers(report, second_cc)
+    timing: dict[str, Any] = {"numbers": wanted, "repeat": repeat, "batch_seconds": batch}
+    rows = itertools.chain.from_iterable(
+        itertools.chain(
+            options.rows_on_ranks(size, "fibonacci.recursion", called=size == sizes[0], **timing),
+            bench.measure_in_pool(size, **timing),
+        )
+        for size in sizes
+    )
+    report.add("fib", bench.COLUMNS, rows, len(wanted) * (1 + compilers) * (1 + 2 * len(sizes)))
 
 
 @measuring()

@@ -30,7 +30,7 @@ from gondwana_bench.cli.bench.options import (
     on_ranks,
 )
 from gondwana_bench.panels import Panels
-from gondwana_bench.processes import bench_command
+from gondwana_bench.processes import bench_command, nodes_for
 from gondwana_bench.rows import check_names
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def kinds(
 ) -> None:
     """Copy between host and device memory of two ranks, 8 bytes to 4 MiB, beside staging and the driver alone.
 
-    With --ranks-per-node 1 the ranks are on two nodes, and the same is done by MPI's own one-sided operations and
-    between memories of the hosts.
+    With --ranks-per-node 1 the ranks are on two nodes, real ones if the launcher has them, and the same is done by
+    MPI's own one-sided operations and between memories of the hosts.
     """
     from gondwana_bench.kinds import copies as kinds, memspeed
 
@@ -70,7 +70,8 @@ def kinds(
     kinds.check(nbytes, together, volume, kind)
     options: dict[str, Any] = {"sizes": nbytes, "windows": together, "volume": volume, "kind": kind}
     options |= {"repeat": repeat, "batch_seconds": batch, "file": file}
-    on_ranks(2, "kinds.copies", ranks_per_node=ranks_per_node, **options)
+    nodes = nodes_for(2, ranks_per_node)
+    on_ranks(2, "kinds.copies", ranks_per_node=nodes.per_node, variables=nodes.variables, **options)
 
 
 def gpu(

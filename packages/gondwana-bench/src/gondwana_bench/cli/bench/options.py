@@ -43,6 +43,10 @@ Mpirun: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="CMD", help="Starts the programs: -n N is added, or N put for {ranks} [our launcher]."),
 ]
+SecondCc: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--second-cc", metavar="CMD", help="Another compiler of C beside that of $CC, such as clang."),
+]
 QuietWait: TypeAlias = Annotated[
     float, typer.Option(metavar="SECONDS", help="Wait for other programs to leave the machine alone, at most so long.")
 ]
@@ -98,6 +102,29 @@ def check_files(**files: Path | None) -> None:
     for option, path in files.items():
         if path is not None:
             check_writable(path, f"--{option} {path}")
+
+
+def take_compilers(report: Panels, second: str | None, threads: int = 1) -> int:
+    """Check the compilers of native programs, which all processes that measure find, and return how many. Local.
+
+    Args:
+        report: report that names the second compiler.
+        second: value of the option.
+        threads: the most threads of a program.
+
+    Raises:
+        UsageError: one of them is not there.
+    """
+    from gondwana_bench import build
+
+    build.command()
+    if second is not None:
+        os.environ[build.SECOND] = second
+        build.command(build.SECOND)
+        report.environment["second_compiler"] = build.compiler_version(build.SECOND)
+        if threads > 1 and not build.openmp(build.SECOND):
+            report.note(f"left out {second} on several threads: it has no OpenMP here, such as the package libomp-dev")
+    return len(build.compilers())
 
 
 def write_besides(bench: Any, found: Any, plot: Path | None, table: Path | None) -> None:
@@ -206,7 +233,13 @@ def with_options(
 
 
 def on_ranks(
-    ranks: int, module: str, *, file: Path | None, ranks_per_node: int | None = None, **options: object
+    ranks: int,
+    module: str,
+    *,
+    file: Path | None,
+    ranks_per_node: int | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    **options: object,
 ) -> NoReturn:
     """Start the ranks of a benchmark: this process becomes their launcher. Local.
 
@@ -215,11 +248,12 @@ def on_ranks(
         module: name of a module of `gondwana_bench`, with a part that runs as a program.
         file: file of the report.
         ranks_per_node: number of ranks of a node, as in `launch.command`.
+        variables: environment variables for the ranks, as in `launch.command`.
         options: options of the benchmark.
     """
     options |= {"file": None if file is None else str(file), "command": sys.argv}
     words = ["-P", "-m", f"gondwana_bench.{module}", json.dumps(options)]
-    launch.become(launch.command(ranks, words, threads=1, ranks_per_node=ranks_per_node))
+    launch.become(launch.command(ranks, words, threads=1, ranks_per_node=ranks_per_node, variables=variables))
 
 
 def rows_on_ranks(ranks: int, module: str, *, ranks_per_node: int | None = None, **options: object) -> list[Row]:

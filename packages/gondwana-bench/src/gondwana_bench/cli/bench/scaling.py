@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,8 +10,9 @@ import typer
 from gondwana.cli.numbers import whole
 from gondwana.cli.programs import program
 from gondwana.errors import UsageError
-from gondwana_bench.cli.bench.options import chosen, rank_counts, reporting, write_besides
+from gondwana_bench.cli.bench.options import PerNode, chosen, rank_counts, reporting, write_besides
 from gondwana_bench.panels import Panels
+from gondwana_bench.processes import nodes_for, shared_folder
 
 if TYPE_CHECKING:
     from gondwana_bench.scaling.applications import Application
@@ -39,21 +39,25 @@ def scaling(
     letter: Annotated[
         str | None, typer.Option("--class", metavar="K", help="Size of the npb-*, of S to D [W].")
     ] = None,
+    ranks_per_node: PerNode = None,
     jobs: Annotated[int, typer.Option(metavar="N", parser=whole(1), help="Jobs of each case.")] = 3,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw seconds and efficiency, as PNG.")] = None,
     table: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the seconds of every job.")] = None,
 ) -> None:
     """Time steps of applications on several numbers of ranks: the same box (strong), the same box a rank (weak).
 
-    Each figure is of the fastest, the median and the slowest rank, in jobs that take turns. The exit status is 0 only
-    if the applications verified their results, and these were the same on all numbers of ranks.
+    Each figure is of the fastest, the median and the slowest rank, in jobs that take turns. With --ranks-per-node the
+    nodes are those of the launcher; where it has too few, ranks pretend to be on several, and the table says which. The
+    exit status is 0 only if the applications verified their results, and these were the same on all numbers of ranks.
     """
     from gondwana_bench.scaling import steps as bench
 
     chosen = _applications(apps, kind, (size, steps, letter))
     wanted = rank_counts(ranks or bench.RANKS)
-    with tempfile.TemporaryDirectory() as folder:
-        cases = [_cases(*pair, wanted, (size, steps, letter), Path(folder)) for pair in chosen]
+    for number in wanted:
+        nodes_for(number, ranks_per_node)
+    with shared_folder() as folder:
+        cases = [_cases(*pair, wanted, (size, steps, letter), Path(folder), ranks_per_node) for pair in chosen]
         for (application, kinds), own in zip(chosen, cases, strict=True):
             runs: dict[Case, list[Run]] = {}
             for case, run in report.run(bench.measure(own, jobs), jobs * len(own), application.name):
@@ -100,7 +104,9 @@ def _applications(apps: list[str] | None, kind: str | None, given: _Given) -> li
     return [(application, own) for application, own in found if own]
 
 
-def _cases(application: Application, kinds: list[str], ranks: list[int], given: _Given, folder: Path) -> list[Case]:
+def _cases(
+    application: Application, kinds: list[str], ranks: list[int], given: _Given, folder: Path, per_node: int | None
+) -> list[Case]:
     """Return the cases of an application; refuse those that it would refuse."""
     from gondwana_bench.scaling.applications import Size
     from gondwana_bench.scaling.steps import Case
@@ -113,5 +119,5 @@ def _cases(application: Application, kinds: list[str], ranks: list[int], given: 
             chosen = Size(edge, steps or application.steps, letter or "W", folder)
             problem = application.problem(kind, chosen, number)
             program(application.name).check(list(problem.words[1:]), number)
-            found.append(Case(application, kind, number, problem))
+            found.append(Case(application, kind, number, problem, per_node))
     return found
