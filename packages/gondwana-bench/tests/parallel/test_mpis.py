@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gondwana.io.dataset import Dataset
+from gondwana.runtime.watching.watchdog import TIMED_OUT
 from support import grayscott_oracle, jobs, two_hosts
 from support.cluster.hosts import CannotBuildError
 from support.cluster.slurm import Cluster, slurm
@@ -93,11 +95,18 @@ def test_one_host(wheel: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wheel", wheels("impi-rt"))
 def test_two_hosts(wheel: str) -> None:
-    words = command(wheel, "--ranks-per-node", "1")
+    words = command(wheel, "--ranks-per-node", "1", "--time-limit", "90")
     with two_hosts.pair() as two:
         for name, text in files().items():
             (two.folder / name).write_text(text)
-        outcome = jobs.run_command([*two.first.enter(two.folder), *words], variables=two.reached(), timeout=200)
+        # Between hosts MPICH does not deliver a message now and then where others take the cores: see the guide.
+        for _ in range(3 if wheel == "mpich" else 1):
+            outcome = jobs.run_command([*two.first.enter(two.folder), *words], variables=two.reached(), timeout=200)
+            if outcome.status != TIMED_OUT:
+                break
+            shutil.rmtree(two.folder / "gs.bp", ignore_errors=True)
+            for host in (two.first, two.second):
+                host.run("sh", "-c", "rm -f /dev/shm/*")
         check(outcome, two.folder, 2)
         assert [host.run("ls", "-A", "/dev/shm") for host in (two.first, two.second)] == ["", ""]
 
