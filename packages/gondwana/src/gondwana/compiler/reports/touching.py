@@ -192,7 +192,7 @@ class _Kept:
                 box[7] = number + 1
                 return
         if box is not None:
-            self._report(text, *box)
+            self._report(text, box)
         self.boxes[key] = [*rows, first, 1, 0]
 
     def _leave(self, text: int, place: int) -> None:
@@ -218,21 +218,10 @@ class _Kept:
         boxes = list(self.boxes.items())
         self.boxes.clear()
         for (text, _), box in boxes:
-            self._report(text, *box)
+            self._report(text, box)
 
-    def _report(
-        self,
-        text: int,
-        length: int,
-        item: int,
-        count: int,
-        stride: int,
-        rows: int,
-        distance: int,
-        first: int,
-        *more: int,
-    ) -> None:
-        number, apart = more
+    def _report(self, text: int, kept: list[int]) -> None:
+        length, item, count, stride, rows, distance, first, number, apart = kept
         axes = [(count, stride), (rows, distance), (number, apart)]
         at = first + sum(min(0, (number - 1) * step) for number, step in axes)
         place = bisect.bisect(_starts, at) - 1
