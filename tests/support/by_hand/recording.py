@@ -36,9 +36,9 @@ def in_turns(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, 
 
 
 def row(case: Mapping[str, Any], rival: str, theirs: Sequence[float], ours: Sequence[float], verified: bool) -> Row:
-    """Return a row of a result: a case on these ranks, and the times of a rival beside ours."""
+    """Return a row of a result: a case, on these ranks if it names no others, and the times of a rival beside ours."""
     found = beside(theirs, ours, "rival_", {"verified": verified}, milliseconds=in_milliseconds)
-    return {**case, "rival": rival, "ranks": gw.world.size, **found}
+    return {"ranks": gw.world.size, **case, "rival": rival, **found}
 
 
 def record(rows: Iterable[Row], benchmark: str, keys: Sequence[str], path: Path | None) -> None:

@@ -38,10 +38,11 @@ PAIRS = (
 )
 
 COLUMNS = columns(
-    "ranks communications operation microseconds communication rival rival_microseconds rival_communication "
-    "ratio goal met verified",
+    "ranks communications operation microseconds communication_us communication rival rival_microseconds "
+    "rival_communication_us rival_communication ratio goal met verified",
     communications="supersteps", microseconds="us a run", rival_microseconds="us a run",
-    rival_communication="communication",
+    communication_us="communicating", rival_communication_us="communicating",
+    communication="share", rival_communication="share",
 )  # fmt: skip
 
 _CHECKED = 7
@@ -104,9 +105,10 @@ def measure(
         batch_seconds: length of one sample [s].
 
     Returns:
-        The same rows on every rank: microseconds of a run on the slowest rank, the share of each phase of it, the speed
-        relative to the rival with its interval (above 1: ours is faster), the goal and whether it is met, and whether
-        all sums, numbers and messages were right.
+        The same rows on every rank: microseconds of a run on the slowest rank, the share of each phase of it, the
+        microseconds of communication (the mean over the ranks, in runs with more clocks), the speed relative to the
+        rival with its interval (above 1: ours is faster), the goal and whether it is met, and whether all sums, numbers
+        and messages were right.
 
     Raises:
         UsageError: fewer than two ranks, or no C compiler or MPI header.
@@ -115,21 +117,23 @@ def measure(
     check([team.size], communications, work)
     ring = Ring(team, work)
     for supersteps in communications:
-        shares = {name: _shares(team, partial(run, supersteps)) for name, run in ring.runs.items()}
+        spent = {name: _phases(team, partial(run, supersteps)) for name, run in ring.runs.items()}
         found = {
             name: Candidate(partial(_without_clocks, run, supersteps), partial(ring.is_right, run))
             for name, run in ring.runs.items()
         }
         for row in rows(team, PAIRS, found, size, repeat=repeat, discard=repeat // 10, batch_seconds=batch_seconds):
-            mine, rival = (shares[row[side]] for side in ("operation", "rival"))
+            mine, rival = (spent[row[side]] for side in ("operation", "rival"))
             yield {
                 **row,
                 "communications": supersteps,
                 **{name: getattr(work, name) for name in ("reads", "writes", "flops")},
-                **{f"{phase}_share": share for phase, share in zip(PHASES, mine, strict=True)},
-                **{f"rival_{phase}_share": share for phase, share in zip(PHASES, rival, strict=True)},
-                "communication": f"{mine[-1]:.0%}",
-                "rival_communication": f"{rival[-1]:.0%}",
+                **{f"{phase}_share": share for phase, share in zip(PHASES, mine / mine.sum(), strict=True)},
+                **{f"rival_{phase}_share": share for phase, share in zip(PHASES, rival / rival.sum(), strict=True)},
+                "communication_us": float(mine[-1]) * 1e6,
+                "rival_communication_us": float(rival[-1]) * 1e6,
+                "communication": f"{mine[-1] / mine.sum():.0%}",
+                "rival_communication": f"{rival[-1] / rival.sum():.0%}",
             }
 
 
@@ -142,14 +146,14 @@ def _without_clocks(run: Run, supersteps: int, calls: int) -> float:
     return run(supersteps, None, calls)
 
 
-def _shares(team: Team, run: Callable[[Phases | None, int], float]) -> list[float]:
-    """Return the share of each phase, of its median over the runs, over all ranks."""
+def _phases(team: Team, run: Callable[[Phases | None, int], float]) -> Phases:
+    """Return the seconds of each phase of a run, the median over the runs and the mean over all ranks."""
     run(np.zeros(len(PHASES)), 1)
     phases = np.zeros((_CLOCKED, len(PHASES)))
     for of_run in phases:
         run(of_run, 1)
-    total = np.sum(team.allgather(np.median(phases, axis=0).tolist()), axis=0)
-    return [float(seconds) for seconds in total / total.sum()]
+    mean: Phases = np.mean(team.allgather(np.median(phases, axis=0).tolist()), axis=0)
+    return mean
 
 
 class Ring:
