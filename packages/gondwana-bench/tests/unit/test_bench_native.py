@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gondwana.errors import UsageError
+from gondwana.fft import fftw
 from gondwana_bench import build
 from gondwana_bench.native.sweeps import Sweeps
 
@@ -149,3 +150,24 @@ def test_no_mpi_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "loaded_mpi", lambda: None)
     with pytest.raises(UsageError, match="uses no MPI"):
         build.mpi_flags()
+
+
+@pytest.mark.skipif(fftw.LIBRARY is None, reason="FFTW is not installed")
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_fftw_in_place_of_the_transforms_of_nas_ft_equals_numpy(axis: int, sign: int, in_place: bool) -> None:
+    # The program is linked to FFTW by its file; here the process has FFTW's functions before it loads the others.
+    assert fftw.LIBRARY is not None
+    ctypes.CDLL(fftw.LIBRARY, mode=ctypes.RTLD_GLOBAL)
+    transform = getattr(build.library("npb_ft.c"), f"cffts{axis}_")
+    shape = (8, 4, 16)
+    real, imaginary = np.random.default_rng(axis).random((2, *shape))
+    x = np.asfortranarray(real + 1j * imaginary)
+    given = x.copy()
+    xout = x if in_place else np.zeros_like(x)
+    extents = [ctypes.byref(ctypes.c_int(n)) for n in shape]
+    transform(ctypes.byref(ctypes.c_int(sign)), *extents, *(ctypes.c_void_p(a.ctypes.data) for a in (x, xout)), None)
+    expected = np.fft.fft(given, axis=axis - 1) if sign < 0 else np.fft.ifft(given, axis=axis - 1, norm="forward")
+    np.testing.assert_allclose(xout, expected, rtol=1e-13, atol=1e-13)
+    assert in_place or np.array_equal(x, given)

@@ -272,8 +272,8 @@ PRIMITIVES: dict[str, tuple[str, str]] = {
 """What `memory_order` has for words that ranks share, and the instructions that access memory, for each processor."""
 
 OTHERS = {
-    "INT", "bits_of", "call_at", "declare", "futex_wait", "futex_wake", "intrinsic", "is_word", "load_word",
-    "move_bytes", "partial", "pause", "sched_yield", "value_of",
+    "INT", "bits_of", "call_at", "current_core", "declare", "futex_wait", "futex_wake", "intrinsic", "is_word",
+    "leave_core", "load_word", "move_bytes", "partial", "pause", "sched_yield", "value_of",
 }  # fmt: skip
 """What else is defined there: it has no order, or is of another module."""
 

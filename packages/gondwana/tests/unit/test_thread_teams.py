@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pytest
 
 import gondwana as gw
+from gondwana.compiler.memory_order import current_core, leave_core
 from gondwana.errors import KernelError, UsageError
 from support import jobs
 
@@ -456,3 +460,28 @@ def test_a_second_start_compiles_nothing(tmp_path: Path) -> None:
         assert total == "100.0"
         if number:
             assert facts == "0 False"
+
+
+def leave() -> tuple[int, int]:
+    before = current_core()
+    leave_core(before)
+    return before, current_core()
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_woken_thread_leaves_a_core_and_keeps_its_choice_of_cores(alone: bool) -> None:
+    compiled = numba.njit(leave)
+
+    def visit() -> None:
+        own = os.sched_getaffinity(0)  # of this thread
+        if alone:
+            own = {min(own)}
+            os.sched_setaffinity(0, own)
+        # The system may move a thread at any time, back to where it was, too.
+        places = [compiled() for _ in range(100)]
+        assert os.sched_getaffinity(0) == own
+        assert {core for pair in places for core in pair} <= own
+        assert any(before != after for before, after in places) == (len(own) > 1)
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(visit).result()

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from gondwana.compiler import inlining
@@ -26,6 +26,8 @@ _INT32 = ir.IntType(32)
 _SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "ppc64le": 221, "riscv64": 98}.get(platform.machine(), -1)
 _PAUSE = {"x86_64": "pause", "aarch64": "yield"}.get(platform.machine(), "")
 _FUTEX_WAIT, _FUTEX_WAKE = 0, 1
+_WORDS_OF_CORES = 128
+"""The kernel's sets of cores are no longer: 8192 of them."""
 
 ORDER = "seq_cst"
 _INSTRUCTIONS = {"add": "add", "sub": "sub", "bit_and": "and", "bit_or": "or", "bit_xor": "xor", "exchange": "xchg"}
@@ -114,6 +116,43 @@ def sched_yield(typingctx: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(), codegen
+
+
+@intrinsic
+def current_core(typingctx: Any) -> Any:
+    """Return the number of the core that runs this thread; -1 if the system does not know."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        function = declare(builder, "sched_getcpu", ir.FunctionType(_INT32, []))
+        return builder.sext(builder.call(function, []), INT)
+
+    return types.int64(), codegen
+
+
+@intrinsic
+def leave_core(typingctx: Any, core: Any) -> Any:
+    """Have this thread go on at another of the cores that it may use; it stays if it may use no other.
+
+    Linux likes to run a thread where the one is that woke it. Two threads that wait for each other in turns, each on
+    the core that the other one needs, never look busy enough to be divided, and run one after the other permanently.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        cores = cgutils.alloca_once(builder, ir.ArrayType(INT, _WORDS_OF_CORES))
+        own, nbytes = ir.Constant(_INT32, 0), ir.Constant(INT, 8 * _WORDS_OF_CORES)
+        kind = ir.FunctionType(_INT32, [_INT32, INT, cores.type])
+        ask, bind = (declare(builder, f"sched_{act}affinity", kind) for act in ("get", "set"))
+        known = builder.call(ask, [own, nbytes, cores])
+        with builder.if_then(builder.icmp_signed("==", known, own)):
+            word = builder.gep(cores, [ir.Constant(INT, 0), builder.lshr(args[0], ir.Constant(INT, 6))])
+            bit = builder.shl(ir.Constant(INT, 1), builder.and_(args[0], ir.Constant(INT, 63)))
+            before = builder.load(word)
+            for wanted in (builder.and_(before, builder.not_(bit)), before):
+                builder.store(wanted, word)
+                builder.call(bind, [own, nbytes, cores])
+        return context.get_dummy_value()
+
+    return types.none(types.int64), codegen
 
 
 def _futex_call(operation: int) -> Any:

@@ -39,7 +39,9 @@ class _Pool:
     def __post_init__(self) -> None:
         self._memory = ctypes.create_string_buffer(LINE * (self.size + 5))
         self.address = -(-ctypes.addressof(self._memory) // LINE) * LINE
-        ctypes.c_int64.from_address(self.address + 3 * LINE).value = 0 if cores.crowded(self.size) else _SPINS
+        crowded = cores.crowded(self.size)
+        settings = (ctypes.c_int64 * 2).from_address(self.address + 3 * LINE)
+        settings[0], settings[1] = 0 if crowded else _SPINS, not crowded and self.size <= cores.count()
         self.run = _run.call if reporter is None else self._run_and_report
         work = _worker.call if self.size > 1 else None
         for thread in range(1, self.size):

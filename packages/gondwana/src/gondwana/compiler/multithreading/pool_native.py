@@ -1,8 +1,9 @@
 """The loops of the thread pool (see `pool`): Python source that is compiled once. Imports Numba.
 
 Layout of the pool, in lines of 128 bytes so that no two threads write the same one: line 0: number of the current
-job; line 1: the job: function, argument block, threads, flags; line 2: number of sleeping workers; line 3: polls of a
-worker before it sleeps; line 4 + t: last job that worker t finished.
+job; line 1: the job: function, argument block, threads, flags; line 2: number of sleeping workers, and the core of the
+thread that woke some last; line 3: polls of a worker before it sleeps, and whether each thread can have a core of its
+own; line 4 + t: last job that worker t finished.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from numba.extending import intrinsic
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import (
     call_at,
+    current_core,
     fetch_add_word,
     futex_wait,
     futex_wake,
+    leave_core,
     load_acquire,
     load_word,
     pause,
@@ -29,6 +32,7 @@ from gondwana.compiler.memory_order import (
 from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS, LINE
 
 JOB, SLEEPERS, SPINS, DONE = 1 * LINE, 2 * LINE, 3 * LINE, 4 * LINE
+WAKER, ROOMY = SLEEPERS + 8, SPINS + 8
 _FTZ_DAZ = 0x8040
 _FPCR_FZ = 1 << 24
 _ALL = 1 << 30
@@ -114,6 +118,8 @@ def worker(pool: int, thread: int) -> int:
             fetch_add_word(pool + SLEEPERS, 1)
             futex_wait(pool, seen)
             fetch_add_word(pool + SLEEPERS, -1)
+            if load_word(pool + ROOMY) and load_word(pool + WAKER) == current_core():
+                leave_core(current_core())
             continue
         seen = job
         function = load_word(pool + JOB)
@@ -135,6 +141,7 @@ def run(pool: int, workers: int, function: int, block: int, threads: int, flags:
         store_release(pool + JOB + 24, flags)
         job = fetch_add_word(pool, 1) + 1
         if fetch_add_word(pool + SLEEPERS, 0) > 0:
+            store_release(pool + WAKER, current_core())
             futex_wake(pool, _ALL)
     else:
         _invoke(function, block, 0, 1, flags)

@@ -26,9 +26,9 @@ HEADER_WORDS = 4
 """Words of the argument block before the arguments: two unused, address of the result, address of the memory."""
 ARRIVED, TURN, SLEEPERS, SETTINGS, ENDS, THREADS = (line * LINE for line in range(6))
 """Memory of a team, in lines so that words that are written often are alone: threads that have arrived at the barrier;
-barriers so far; sleeping threads and the futex on which they sleep; constants; failures and returns; and from `THREADS`
-on a line for each thread, then one for each slot."""
-BELL = SLEEPERS + WORD
+barriers so far; sleeping threads, the futex on which they sleep and the core of the thread that woke them last;
+constants; failures and returns; and from `THREADS` on a line for each thread, then one for each slot."""
+BELL, WAKER = SLEEPERS + WORD, SLEEPERS + 2 * WORD
 SPINS, SLOTS = SETTINGS, SETTINGS + WORD
 FAILED, RETURNED = ENDS, ENDS + WORD
 STATUS, VALUES = 0, 2 * WORD

@@ -26,9 +26,11 @@ from gondwana.compiler.memory_order import (
     atomic_store,
     bits_of,
     compare_exchange,
+    current_core,
     fetch_add_word,
     futex_wait,
     futex_wake,
+    leave_core,
     load_acquire,
     load_word,
     pause,
@@ -50,6 +52,7 @@ from gondwana.compiler.multithreading.team import (
     THREADS,
     TURN,
     VALUES,
+    WAKER,
     parallel,
 )
 from gondwana.compiler.reports import orders_overloads as reports
@@ -91,6 +94,7 @@ def _ring(memory: int) -> None:
     """Wake the threads that sleep, to poll the word that the caller has just changed."""
     if atomic_load(memory + SLEEPERS, _ZERO) > 0:
         fetch_add_word(memory + BELL, 1)
+        store_release(memory + WAKER, current_core())
         futex_wake(memory + BELL, _ALL)
 
 
@@ -128,6 +132,8 @@ def _wait_until(memory: int, address: int, least: int, spare: int) -> None:
         bell = atomic_load(memory + BELL, _ZERO)
         if atomic_load(address, _ZERO) < least and not _is_hopeless(memory, spare):
             futex_wait(memory + BELL, bell)
+            if spins > 0 and load_word(memory + WAKER) == current_core():
+                leave_core(current_core())
         fetch_add_word(memory + SLEEPERS, -1)
 
 
