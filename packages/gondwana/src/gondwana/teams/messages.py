@@ -9,6 +9,7 @@ import inspect
 import pickle
 from collections.abc import Callable
 from functools import partial
+from struct import unpack
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from numpy import ndarray
@@ -60,6 +61,8 @@ ANY = -(2**40)
 
 Start: TypeAlias = Callable[[int, int, int, Any], Any]
 """Machine code that starts a message: see `Direct`."""
+StartTwo: TypeAlias = Callable[[int, int, int, int, int, int, int, int], int]
+"""Machine code that starts two: see `Direct`."""
 
 
 class Direct(Protocol):
@@ -74,14 +77,16 @@ class Direct(Protocol):
         send_object: takes the block, a rank, a tag and bytes; returns the same as `send`.
         receive_object: takes the block, a rank, a tag and None; returns bytes, None if mpi4py must receive them, or
             an argument for `await_object`.
-        start: starts to receive, with the arguments of `receive`; returns an argument for `finish`, or `UNFIT`.
+        sendrecv: takes the arguments of `send`, those of `receive` without the block, and the address of 16 bytes;
+            returns `DONE` if both messages are complete; `UNFIT`; or `NOT_YET`, where the bytes are two arguments for
+            `finish`, of the receive and of the send.
     """
 
     block: int
     any_tag: int
     send: Start
     receive: Start
-    start: Start
+    sendrecv: StartTwo
     send_object: Start
     receive_object: Start
 
@@ -258,16 +263,20 @@ class Messages:
             >>> int(theirs[0]) == left
             True
         """
+        direct = self.direct
+        if direct is not None and type(sendbuf) is ndarray and type(recvbuf) is ndarray:
+            rank, number = ANY if source is None else source, direct.any_tag if recvtag is None else recvtag
+            pair = bytes(16)
+            found = direct.sendrecv(direct.block, id(sendbuf), dest, sendtag, id(recvbuf), rank, number, id(pair))
+            if found == DONE:
+                return
+            if found == NOT_YET:
+                found, sent = unpack("qq", pair)
+                direct.finish(sent, (waits.SEND, self.world_ranks, dest, sendtag), sendbuf, recvbuf)
+            if direct.finish(found, (waits.RECEIVE, self.world_ranks, source, recvtag), recvbuf):
+                return
         message = as_message(in_order(sendbuf), "sendbuf")
         self._partner(dest, "dest")
-        direct = self.direct
-        if direct is not None and type(recvbuf) is ndarray:
-            rank, number = ANY if source is None else source, direct.any_tag if recvtag is None else recvtag
-            found = direct.start(direct.block, id(recvbuf), rank, number)
-            if found != UNFIT:
-                self.Send(message, dest, sendtag)
-                direct.finish(found, (waits.RECEIVE, self.world_ranks, source, recvtag), recvbuf)
-                return
         as_message(in_order(recvbuf), "recvbuf", writable=True)
         received = self.Irecv(recvbuf, source, recvtag)
         wait_all((self.Isend(message, dest, sendtag), received))

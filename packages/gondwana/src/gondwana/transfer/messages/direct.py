@@ -19,7 +19,7 @@ from gondwana.runtime import progress
 from gondwana.runtime.watching import waits
 from gondwana.teams import Op, Team, addresses, mpi
 from gondwana.teams.blocking import folds
-from gondwana.teams.messages import DONE, NOT_YET, UNFIT, Start
+from gondwana.teams.messages import DONE, NOT_YET, UNFIT, Start, StartTwo
 from gondwana.teams.request import size_of
 from gondwana.transfer.collectives.on_node import KINDS, PLACES, item_sizes
 
@@ -35,7 +35,7 @@ _abandoned: list[object] = []
 
 _MODULE = "gondwana.transfer.messages.direct_native"
 _native = partial(Native, _MODULE, brief=True)
-_send, _receive, _start = _native("send", 4), _native("receive", 4), _native("start", 4)
+_send, _receive, _sendrecv = _native("send", 4), _native("receive", 4), _native("sendrecv", 8)
 _send_object = _native("send_object", 4, objects=1)
 _receive_object = _native("receive_object", 4, objects=1, makes_object=True)
 _go_on = _native("go_on", 1)
@@ -66,7 +66,7 @@ class Direct:
         self.any_tag = int(mpi.any_tag(team.comm, None) or 0)
         self.send: Start = partial(self._load, "send", _send, UNFIT)
         self.receive: Start = partial(self._load, "receive", _receive, UNFIT)
-        self.start: Start = partial(self._load, "start", _start, UNFIT)
+        self.sendrecv: StartTwo = partial(self._load, "sendrecv", _sendrecv, UNFIT)
         self.send_object: Start = partial(self._load, "send_object", _send_object, UNFIT)
         self.receive_object: Start = partial(self._load, "receive_object", _receive_object, None)
         self._calls = 0
@@ -94,7 +94,7 @@ class Direct:
         Args:
             found: Value that the call has returned.
             what: Message that is waited for, or what else is.
-            *buffers: Buffers of the call; MPI still uses them if an exception ends the wait.
+            *buffers: Buffers of the call, first that of the message; MPI still uses all if an exception ends the wait.
 
         Returns:
             False if nothing was done, so that it is left to mpi4py.
@@ -117,7 +117,7 @@ class Direct:
             if isinstance(what, waits.Wait):
                 why = partial(waits.Wait, what.what, what.kind, what.ranks, size_of(buffers))
             else:
-                why = partial(waits.of_message, *what, size_of(buffers))
+                why = partial(waits.of_message, *what, size_of(buffers[:1]))
             progress.wait_until(done, "a message" if why.func is waits.of_message else "a collective", why=why)
         except BaseException:
             _abandoned.append(buffers)

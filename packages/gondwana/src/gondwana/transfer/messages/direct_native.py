@@ -21,7 +21,7 @@ from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.mpi_overloads import give_back, mpi_call, mpi_constant
 from gondwana.compiler.native import BYTES_AT, LARGEST, LENGTH_AT
-from gondwana.compiler.types.buffers import load_like, on_stack, room_on_stack
+from gondwana.compiler.types.buffers import load_like, on_stack, room_on_stack, set_element
 from gondwana.teams.blocking import SHORT
 from gondwana.teams.messages import ANY, DONE, NOT_YET, UNFIT
 from gondwana.transfer.collectives.on_node import KINDS, NUMPY
@@ -52,11 +52,27 @@ def receive(block: int, array: int, rank: int, tag: int) -> int:
     return found if found < 0 else poll(request)  # type: ignore[no-any-return]
 
 
-def start(block: int, array: int, rank: int, tag: int) -> int:
-    """Start to receive into the array at an address from a rank, or from `ANY`."""
-    request = on_stack(0)
-    found = _start(block, array, rank, tag, request)
-    return found if found < 0 else load_word(request)  # type: ignore[no-any-return]
+def sendrecv(
+    block: int, sent: int, dest: int, send_tag: int, received: int, source: int, receive_tag: int, found: int
+) -> int:
+    """Start to send an array to a rank and to receive another one from a rank, or from `ANY`, and poll.
+
+    Returns:
+        `DONE`; or `NOT_YET`, and in the bytes object at the address `found` how far the receive and the send got.
+    """
+    count, datatype = count_of(sent, False), datatype_of(block, sent)
+    if dest < 0 or dest >= load_word(block + SIZE) or count < 0 or datatype == 0:
+        return UNFIT
+    receive_request, send_request = on_stack(0), on_stack(0)
+    error = _start(block, received, source, receive_tag, receive_request)
+    if error < 0:
+        return error  # type: ignore[no-any-return]
+    error = _isend(data_of(sent), count, datatype, dest, send_tag, load_word(block + COMMUNICATOR), send_request)
+    got = poll(receive_request)
+    put = poll(send_request) if error == 0 else -error
+    set_element(found + BYTES_AT, 0, got, got)
+    set_element(found + BYTES_AT, 1, put, put)
+    return DONE if got == DONE and put == DONE else NOT_YET
 
 
 @inlined
