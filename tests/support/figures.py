@@ -2,7 +2,7 @@
 
 In the Markdown a figure stands between two comments, of which the first names files, a column and what the rows have:
 
-    <!-- figure: npb,npb-ft ratio digits=1 benchmark=FT variant=pencils -->2.0 to 3.5<!-- end -->
+    <!-- figure: npb ratio digits=1 benchmark=FT variant=pencils -->2.0 to 3.5<!-- end -->
 
 Of several rows the smallest and the largest value are shown, of one row its interval as well, where there is one.
 `digits`, `scale` and `unit` say how. Said beside it are fewer than five rounds, more than 0.2 of a processor that other

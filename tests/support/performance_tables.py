@@ -109,13 +109,32 @@ def round_trips(file: str) -> Table:
     return table(file, "{size}", *by(f"{MESSAGE} | {RATIO}", "operation", *operations))
 
 
-def clustering(program: str, key: str, panel: str) -> Table:
-    """Return the part of a table of one clustering program."""
+def clustering(key: str, panel: str) -> Table:
+    """Return the table of the clustering programs with their data."""
     what = {
-        "pattern": "{pattern} | {median:.2f} | {speedup_interval} | {efficiency:.2f} | {foreign_load:.2f}",
+        "pattern": "{pattern} | {node_kind} | {median:.2f} | {speedup_interval} | {efficiency:.2f}",
         "program": "{program} | {median:.3g} | {ari:.2f} | {clusters} | {ratio:.3g}",
     }
-    return table(f"clustering-{program}", f"`{program}` | {what[key]}", panel=f"{program}, {panel}")
+    return each(
+        *(
+            table(file, f"`{program}`, {data} | {what[key]}", panel=f"{program}, {panel}")
+            for file, program, data in (
+                ("clustering-charge6", "davs", "`charge6`"),
+                ("clustering-davs", "davs", "`charge5`"),
+                ("clustering-charge2", "davs", "`charge2`"),
+                ("clustering-pwc", "pwc", "2,000"),
+                ("clustering-two-hosts", "pwc", "2,000"),
+                ("clustering-10000", "pwc", "10,000"),
+            )
+        )
+    )
+
+
+def switched(switch: str) -> Table:
+    """Return the table of applications without and with what looks at them."""
+    return table(
+        "switches", "{program} | {milliseconds:.3g} | {rival_milliseconds:.3g} | {ratio_interval}", rival=switch
+    )
 
 
 def predictions() -> Rows:
@@ -136,6 +155,8 @@ def predictions() -> Rows:
 MESSAGE = "{microseconds:.3g} ({rival_microseconds:.3g})"
 COLLECTIVE = "{operation} | {rival} | {size} | {microseconds:.3g} | {rival_microseconds:.3g} | {ratio_interval}"
 WORD = "{operation} | {ours:.3g} {unit} | {goal} | {rival} | {theirs:.3g} {unit} | {ratio_interval}"
+RING = "{ranks} | {communications} | {operation} | {rival} | {microseconds:.3g} | {rival_microseconds:.3g}"
+RING += " | {communication_us:.3g}, {communication} | {rival_communication_us:.3g}, {rival_communication} | {ratio_interval}"
 NPB = "{benchmark} `{variant}` | {class} | {ranks} | {median:.3g} | {official_median:.3g} | {ratio_interval}"
 NPB += " | {communication:.3f} | {official_communication:.3f} | {memory_ratio:.2f}"
 HPCG = "{size}³ | {ranks} | {official_rating:.3g} | {rating:.3g} | {ratio_interval} | {official_milliseconds:.3g}"
@@ -152,7 +173,7 @@ GPU_CODE = "{kernel} | {capability} | {shape} | {registers} | {blocks} | {local_
 GPU_CODE += " | {instructions:g} | {loads:g} | {stores:g} | {shared:g} | {floating:g}"
 GPU_CODE += " | {moves:g} | {integers:g} | {control:g}"
 SCALING = table(
-    "scaling,scaling-npb,scaling-hpcg",
+    "scaling",
     "`{app}`, {kind}",
     ("{problem} | {median_ms:.3g}", {"ranks": 1}),
     *by("{efficiency_interval}", "ranks", 2, 4),
@@ -173,15 +194,22 @@ START = [
 ]
 
 PERFORMANCE: dict[tuple[str, str], Table] = {
-    ("performance/stencil.md", "# Stencil sweeps"): sweeps("stencil", 1, 2),
+    ("performance/stencil.md", "# Stencil sweeps"): sweeps(
+        "stencil", 1, 2, kernel="sweep7,sweep27,gray_scott,gray_scott_one,copy,triad"
+    ),
+    ("performance/stencil.md", "## Two compilers of C"): table(
+        "stencil-clang", "{kernel} | {ns_per_cell:.3g}", *by(f"{{c_ns_per_cell:.3g}} | {RATIO}", "compiler", "cc", "clang")
+    ),
     ("performance/stencil.md", "## Two steps in one sweep"): table(
-        "stencil-pairs",
+        "stencil",
         "{kernel}",
         *(
             ("{ratio:.2f} ({ns_per_cell:.3g})", {"dtype": dtype, "threads": threads})
             for dtype in ("float64", "float32")
             for threads in (1, 2)
         ),
+        kernel="sweep7,sweep7_pair,gray_scott,gray_scott_pair",
+        size="256",
     ),
     ("performance/stencil.md", "## Steps on two ranks"): table(
         "stencil-by-hand", "{kernel} | {ns_per_cell:.3g} | {rival_ns_per_cell:.3g} | {ratio_interval}"
@@ -199,7 +227,19 @@ PERFORMANCE: dict[tuple[str, str], Table] = {
         panel="init",
     ),
     ("performance/recursion.md", "# Recursive calls"): table(
-        "fib", "{n} | {ours_us:.3g}", *by("{rival_us:.3g} | {ratio_interval}", "rival", "C", "Python"), case="call"
+        "fib",
+        "{n} | {ours_us:.3g}",
+        *by("{rival_us:.3g} | {ratio_interval}", "rival", "C", "C, clang", "Python"),
+        case="call",
+    ),
+    ("performance/recursion.md", "## On other ranks and in pools"): table(
+        "fib",
+        "{case} | {ranks} | {n} | {ours_us:.3g}",
+        *by("{rival_us:.3g} | {ratio_interval}", "rival", "pthread in C", "multiprocessing.Pool.apply"),
+        case="spawn + fetch,pool, submit + result",
+    ),
+    ("performance/initialisation.md", "## By worker processes"): table(
+        "init", "{memory} | {workers} | {variant} | {ms:.3g} | {c_ms:.3g} | {ratio_interval}", panel="workers"
     ),
     ("performance/exchange.md", "# Ghost exchange"): table(
         "exchange", "{size}³ | {fields} | {faces} | {microseconds:.3g} | {c_microseconds:.3g} | {ratio_interval}"
@@ -212,17 +252,11 @@ PERFORMANCE: dict[tuple[str, str], Table] = {
     ("performance/collectives.md", "## Cores that share no cache"): table(
         "collectives-distant-cores", COLLECTIVE, size="0,8,64,512,1024,8192"
     ),
-    ("performance/collectives.md", "## Python's calls, later"): table(
-        "collectives-direct", COLLECTIVE, operation="Python barrier,Python allreduce,Python bcast"
-    ),
     ("performance/collectives.md", "## Between two hosts"): table("collectives-two-hosts", COLLECTIVE),
     ("performance/messages.md", "# Messages"): round_trips("ping-pong"),
     ("performance/messages.md", "## Between two hosts"): round_trips("ping-pong-two-hosts"),
-    ("performance/messages.md", "## A ring of supersteps"): table(
-        "ring",
-        "{operation} | {rival} | {microseconds:.3g} | {rival_microseconds:.3g} | {communication}"
-        " | {rival_communication} | {ratio_interval}",
-    ),
+    ("performance/messages.md", "## A ring of supersteps"): table("ring", RING),
+    ("performance/messages.md", "### A ring over two hosts"): table("ring-two-hosts", RING),
     ("performance/messages.md", "## Messages and sums by OSU's procedure"): table(
         "osu",
         "{test} | {size}",
@@ -281,9 +315,15 @@ PERFORMANCE: dict[tuple[str, str], Table] = {
         by_mpi("ping-pong", operation="compiled,Python"),
         by_mpi("collectives"),
     ),
-    ("performance/nas.md", "# NAS benchmarks"): table("npb", NPB),
-    ("performance/nas.md", "## FT again"): table("npb-ft", NPB, panel="time"),
-    ("performance/nas.md", "## Class C"): table("npb-class-c", "`{app}` | {error:.0e} | {seconds:.3g}"),
+    ("performance/nas.md", "# NAS benchmarks"): table("npb", NPB, panel="time"),
+    ("performance/nas.md", "## The same transforms on both sides"): table("npb-fftw", NPB, panel="time"),
+    ("performance/nas.md", "## Class C"): table("npb-class-c", NPB, panel="time"),
+    ("performance/nas.md", "## MPICH beside Open MPI"): table(
+        "npb-cg-openmpi,npb-cg-mpich",
+        "`{variant}`",
+        *by("{median:.3g} | {communication:.3f}", "file", "npb-cg-openmpi", "npb-cg-mpich"),
+        panel="time",
+    ),
     ("performance/hpcg.md", "# HPCG"): table("hpcg", HPCG),
     ("performance/hpcg.md", "## With more bandwidth for one core"): table("hpcg-avx512", HPCG),
     ("performance/hpcg.md", "## Long runs"): table(
@@ -297,16 +337,18 @@ PERFORMANCE: dict[tuple[str, str], Table] = {
     ("performance/heat.md", "## Beside the original program"): table(
         "heat-against-1,heat-against-2", "{edge}³ | {ranks} | {ours:.4g} | {theirs:.4g} | {ratio_interval}"
     ),
-    ("performance/clustering.md", "# Clustering"): each(
-        clustering("davs", "pattern", "speed-up"), clustering("pwc", "pattern", "speed-up")
-    ),
-    ("performance/clustering.md", "## Beside scikit-learn"): each(
-        clustering("davs", "program", "beside scikit-learn"), clustering("pwc", "program", "beside scikit-learn")
-    ),
+    ("performance/clustering.md", "# Clustering"): clustering("pattern", "speed-up"),
+    ("performance/clustering.md", "## Beside scikit-learn"): clustering("program", "beside scikit-learn"),
     ("performance/scaling.md", "# Scaling"): SCALING,
     ("performance/scaling.md", "## Output"): table(
         "io-small,io,io-larger", "{panel} | {ranks}", *OUTPUT, ranks="1,2,4"
     ),
+    ("performance/threads.md", "# Several threads that communicate"): table(
+        "injection", "{operation} | {threads} | {ours_per_s:.3g} | {rival} | {rival_per_s:.3g} | {ratio_interval}"
+    ),
+    ("performance/traces.md", "# Traces"): switched("--trace FILE"),
+    ("performance/races.md", "# Looking for races"): switched("GONDWANA_CHECK=races"),
+    ("performance/stencil.md", "## Checked indices"): switched("GONDWANA_CHECK=1"),
     ("performance/start.md", "# Start"): table("start", "{ranks}", *START),
     ("performance/start.md", "## The first start"): table(
         "start",
