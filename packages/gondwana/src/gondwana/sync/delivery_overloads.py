@@ -140,6 +140,25 @@ def _send_far(
     return number > 0  # type: ignore[no-any-return]
 
 
+@called
+def send_arrivals(table: int, rank: int, channel: int, n: int) -> bool:
+    """Send arrivals of a signal to another node in a message; return whether that was possible.
+
+    Args:
+        table: of the segment of the signal.
+        rank: owner of the counter in the team of the signal.
+        channel: of the owner.
+        n: number of arrivals.
+    """
+    state, line = _delivery(), load_word(table + (TABLE_HEAD + 2 * load_word(table) + rank) * _WORD)
+    if state == 0 or line == 0:
+        return False
+    number = _send(state, _in_world(table, rank), 0, 0, line, line + channel * CHANNEL, n, 0)
+    if number < 0:
+        raise RuntimeError("gw.signal: MPI failed to send it; the same call in Python says more")
+    return number > 0  # type: ignore[no-any-return]
+
+
 @inlined
 def send_put(ptr: Any, address: int, nbytes: int, signal: Any, rank: int, channel: int) -> bool:
     """Send bytes and a signal to another node in one message; return whether that was possible."""

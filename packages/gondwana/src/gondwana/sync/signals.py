@@ -140,7 +140,8 @@ class Signal:
     def add(self, rank: int, n: int = 1, channel: int = 0) -> None:
         """Add arrivals for a rank. Local, does not wait for the owner; internal progress.
 
-        It is one atomic addition on the node; between nodes an MPI accumulate that is complete when this returns.
+        On the node it is an atomic addition, which is complete when this returns. To another node it is a message,
+        which the owner receives while it waits or makes progress.
 
         Args:
             rank: of the team, may be this one.
@@ -201,12 +202,15 @@ class Signal:
             ) from None
 
     def ready(self, n: int = 1, channel: int = 0) -> bool:
-        """Return whether `wait` would return immediately. Local; no progress.
+        """Return whether `wait` would return immediately. Local; receives what other nodes have sent, no progress else.
 
         Raises:
             UsageError: there is no such channel, or `n` is illegal.
         """
-        return bool(_count.call(self._line(n, channel)) >= n)
+        line, carrier = self._line(n, channel), delivery.opened()
+        if carrier is not None and _count.call(line) < n:
+            carrier.apply()
+        return bool(_count.call(line) >= n)
 
     def at(self, rank: int, channel: int = 0) -> SignalAt:
         """Return one counter of one rank, for `notify=`, in compiled code too. Local."""
@@ -229,10 +233,10 @@ class Signal:
         return self._own + channel * _CHANNEL
 
     def _add_far(self, rank: int, n: int, channel: int) -> None:
-        window = self.segment.window
+        window, carrier, line = self.segment.window, delivery.opened(), self.address_of(rank, channel)
         if window is None:
             self.segment.view(rank)  # raises: the memory of the rank could not be mapped
-        else:
+        elif carrier is None or carrier.send(self.team.world_ranks[rank], 0, 0, line, line, n) is None:
             window.accumulate(rank, channel * _CHANNEL + _FAR, np.array([n], np.int64), SUM).wait()
 
     def _legal(self) -> str:

@@ -18,7 +18,7 @@ from gondwana.memory.segment import TABLE_HEAD
 from gondwana.runtime.tracing.part import SIGNAL_WAIT
 from gondwana.runtime.watching.waits import KINDS, SIGNAL
 from gondwana.sync import signals
-from gondwana.sync.delivery_overloads import apply_what_arrives
+from gondwana.sync.delivery_overloads import apply_what_arrives, send_arrivals
 from gondwana.sync.mpi_atomics import accumulate
 from gondwana.sync.signals_native import CHANNEL, FAR, SPINS, add, consume, relax
 
@@ -50,8 +50,9 @@ def _base(signal: Any, rank: int) -> int:
 
 @inlined
 def _add_far(signal: Any, rank: int, n: int, channel: int) -> None:
-    window = load_word(handle_word(signal, _TABLE) + _WORD)
-    accumulate(window, rank, channel * CHANNEL + FAR, np.int64(n), _sum())
+    table = handle_word(signal, _TABLE)
+    if not send_arrivals(table, rank, channel, n):
+        accumulate(load_word(table + _WORD), rank, channel * CHANNEL + FAR, np.int64(n), _sum())
 
 
 @inlined

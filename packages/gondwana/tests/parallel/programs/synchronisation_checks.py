@@ -14,6 +14,7 @@ import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
 from gondwana.sync.atomic_paths import DTYPES
+from gondwana.sync.delivery import MOST_SIGNALS
 from gondwana.teams import SUM, world
 
 ONE_NODE = world.node.size == world.size
@@ -82,6 +83,23 @@ def check_signals_from_all_to_all():
         signal.wait(5 * (channel + 1) * world.size, channel)
     world.barrier()
     assert not any(signal.ready(1, channel) for channel in range(3))
+
+
+@gw.jit
+def add_often(signal, right, times):
+    for _ in range(times):
+        gw.signal(signal, right)
+
+
+def check_signals_that_nobody_waits_for_yet():
+    """More than may be under way between nodes: no rank waits for another one meanwhile, and none is lost."""
+    signal = gw.Signal(world)
+    add_often(signal, RIGHT, MOST_SIGNALS + 500)
+    for _ in range(500):
+        signal.add(RIGHT, 2)
+    signal.wait(MOST_SIGNALS + 1500)
+    world.barrier()
+    assert not signal.ready()
 
 
 def check_signals_of_different_sizes():

@@ -75,6 +75,10 @@ OF_COLLECTIVES = (
 )
 """The same of collectives."""
 OF_SIGNALS = (
+    "check_ring_of_signals",
+    "check_ring_of_signals_in_compiled_code",
+    "check_signals_that_nobody_waits_for_yet",
+    "check_litmus_of_producer_and_consumer",
     "check_copies_with_signals",
     "check_copies_with_signals_to_ranks_that_wait_for_others",
     "check_many_copies_with_signals",
