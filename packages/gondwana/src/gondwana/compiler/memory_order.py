@@ -144,8 +144,9 @@ def leave_core(typingctx: Any, core: Any) -> Any:
         ask, bind = (declare(builder, f"sched_{act}affinity", kind) for act in ("get", "set"))
         known = builder.call(ask, [own, nbytes, cores])
         with builder.if_then(builder.icmp_signed("==", known, own)):
-            word = builder.gep(cores, [ir.Constant(INT, 0), builder.lshr(args[0], ir.Constant(INT, 6))])
-            bit = builder.shl(ir.Constant(INT, 1), builder.and_(args[0], ir.Constant(INT, 63)))
+            core = builder.and_(args[0], ir.Constant(INT, 64 * _WORDS_OF_CORES - 1))  # also where it is unknown
+            word = builder.gep(cores, [ir.Constant(INT, 0), builder.lshr(core, ir.Constant(INT, 6))])
+            bit = builder.shl(ir.Constant(INT, 1), builder.and_(core, ir.Constant(INT, 63)))
             before = builder.load(word)
             for wanted in (builder.and_(before, builder.not_(bit)), before):
                 builder.store(wanted, word)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import random
@@ -285,6 +286,25 @@ def check_pieces_of_any_lengths():
         held, wanted = segment.view(ME).view(float), np.zeros(50)
         wanted[[8, 9, 10, 40, 41, 42, 43]] = np.array([30, 31, 9, 10, 11, 12, 13]) + 100.0 * LEFT + step
         assert (held == wanted).all()
+
+
+def check_long_and_short_pieces():
+    """Pieces for one rank that are several messages between nodes: short ones together, long ones alone."""
+    ends = np.cumsum((0, 3, 5000, 70, 2000, 2000, 9000, 1)).tolist()
+    segment, values = gw.Segment(world, 8 * ends[-1]), np.arange(float(ends[-1])) + 1e6 * ME
+    there = segment.pointer(RIGHT, float)
+    plan = gw.plan(
+        [
+            (values[begin:end][::-1], gw.strided(there + begin, (end - begin,), (8,)))
+            for begin, end in itertools.pairwise(ends)
+        ]
+    )
+    wanted = np.concatenate([np.arange(begin, end)[::-1] for begin, end in itertools.pairwise(ends)]) + 1e6 * LEFT
+    for _ in range(3):
+        values += 1
+        wanted += 1
+        plan.start().wait()
+        assert (segment.view(ME).view(float) == wanted).all()
 
 
 def check_chunks_and_pieces_of_memory_with_gaps():

@@ -4,15 +4,15 @@ A rank writes its sources straight into the destinations of other ranks of the n
 direction there are two counters of rounds, one writer each, on their own cache lines: `entered` ("my destinations may
 be overwritten in round n") and `ready` ("your destinations of round n are written"). There is no other synchronisation
 on a node; the first counter is not used where the caller promises that destinations may be overwritten. To ranks of
-other nodes one message each goes by persistent MPI requests. Machine code carries all of it out, for Python and for
-compiled code alike.
+other nodes messages go by persistent MPI requests, short pieces together. Machine code carries all of it out, for
+Python and for compiled code alike.
 """
 
 from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -41,6 +41,9 @@ _SPINS = 10_000
 _FEW_SPINS = 20
 """Polls where there is more to poll."""
 _SOURCE, _TARGET = 0, 1
+_MOST_TOGETHER = 1 << 15
+"""Bytes up to which the elements of several pairs are one message. Longer ones gain nothing together: an MPI sends up
+to some 64 KiB at once, and asks the other rank before it sends more."""
 _ALIGN = 16
 """Bytes on which the elements of a pair start in a message."""
 
@@ -265,7 +268,7 @@ class HostPlan(Plan):
             (copies.to, _SOURCE, Pair.packing, private.Send_init),
         ):
             for rank in far:
-                if pairs := pairs_of(rank):
+                for pairs in _together(pairs_of(rank)):
                     buffer, starts = _buffer(pairs, end)
                     request = init(buffer, rank, tag)
                     self._requests.append(request)
@@ -274,7 +277,7 @@ class HostPlan(Plan):
         weakref.finalize(self, free_requests, self._requests)
         self._rows = np.concatenate(tables)
         self._links, self._messages = np.array(links, np.int64), np.array(messages, np.int64)
-        received = sum(bool(copies.of(rank)) for rank in far)
+        received = sum(len(list(_together(copies.of(rank)))) for rank in far)
         self._plan = np.array(
             Head(
                 links=len(links),
@@ -317,6 +320,18 @@ def _row(launch: Launch) -> Kernel:
     kernel, timed = launch
     row = Kernel(*getattr(kernel, "words", ()))
     return row if timed else row._replace(time_at=0)
+
+
+def _together(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    """Yield the pairs of each message, at both ends the same."""
+    group: list[Pair] = []
+    for pair in pairs:
+        if group and sum(one.nbytes for one in group) + pair.nbytes > _MOST_TOGETHER:
+            yield group
+            group = []
+        group.append(pair)
+    if group:
+        yield group
 
 
 def _buffer(pairs: Sequence[Pair], end: int) -> tuple[npt.NDArray[np.uint8], list[int]]:

@@ -27,8 +27,10 @@ _INT = np.int32(0)
 _mpi_start, _mpi_test, _status = mpi_call("Start"), mpi_call("Test"), mpi_constant("STATUS")
 
 _SPINS_BEFORE_YIELD = 500
-_SPINS_WITH_MESSAGES = 20
-"""Most polls in a row of neighbours where there are messages to poll, too."""
+_MESSAGES_BEFORE_YIELD = 20
+"""Polls before the processor is yielded between them, without messages and with some."""
+_SPINS_WITH_MESSAGES = 100
+"""Most polls in a row where there are messages to poll, too: about as long as a round trip."""
 
 
 @inlined
@@ -134,39 +136,41 @@ def advance(plan: int, spins: int) -> int:
     """
     current, left, complete, unpacking = word_at(plan, HEAD.round), spins, 0, False
     first, last, messages = 0, word_at(plan, HEAD.links), word_at(plan, HEAD.messages)
+    patience = _SPINS_BEFORE_YIELD if messages == 0 else _MESSAGES_BEFORE_YIELD
     if spins == 0:
         current, first = current + 1, -1 - messages
         _enter(plan, current)
     elif messages == 0:
         complete = 1
     else:
-        left = spins if spins < _SPINS_WITH_MESSAGES else _SPINS_WITH_MESSAGES
+        spins = left = min(spins, _SPINS_WITH_MESSAGES)
         complete = _poll_messages(plan)
     while complete >= 0:
         waiting = _carry_out(plan, current, first, last, unpacking)
         if waiting < 0:
             return waiting  # type: ignore[no-any-return]
-        if left > 0 and waiting == 0 and _arrived(plan, current):
-            if complete == 1 and messages != 0 and word_at(plan, HEAD.unpacked) != current:
+        if complete == 1 and left > 0 and waiting == 0 and _arrived(plan, current):
+            if messages != 0 and word_at(plan, HEAD.unpacked) != current:
                 # Once: the destinations may be changed afterwards.
                 store_release(plan + HEAD.unpacked * _WORD, current)
                 first, last, unpacking = -1 - messages, word_at(plan, HEAD.received) - 1 - messages, True
                 continue
             raised = False
-            if complete == 1:
-                if word_at(plan, HEAD.filled) != current:  # once, too
-                    store_release(plan + HEAD.filled * _WORD, current)
-                    if word_at(plan, HEAD.lent) != 0:
-                        store_release(plan + HEAD.whole * _WORD, current)
-                    raised = not _run_kernels(plan, word_at(plan, HEAD.early), word_at(plan, HEAD.kernels))
-                _give_back(plan)
-            return RAISED if raised else complete
+            if word_at(plan, HEAD.filled) != current:  # once, too
+                store_release(plan + HEAD.filled * _WORD, current)
+                if word_at(plan, HEAD.lent) != 0:
+                    store_release(plan + HEAD.whole * _WORD, current)
+                raised = not _run_kernels(plan, word_at(plan, HEAD.early), word_at(plan, HEAD.kernels))
+            _give_back(plan)
+            return RAISED if raised else 1
         if spins == 0:
             return 0 if _run_kernels(plan, 0, word_at(plan, HEAD.early)) else RAISED
         left -= 1
         if left <= 0:
             return 0
-        if spins - left < _SPINS_BEFORE_YIELD:
+        if complete == 0:
+            complete = _poll_messages(plan)
+        if spins - left < patience:
             pause()
         else:
             sched_yield()
