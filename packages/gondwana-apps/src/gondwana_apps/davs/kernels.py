@@ -15,8 +15,13 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import gondwana as gw
 from gondwana_apps.davs.exchange import Floats, Integers, Links, add
+
+_APART = 16
+"""Numbers between those of two threads: two lines of a cache, which some processors fetch together."""
 
 
 class Law(NamedTuple):
@@ -70,7 +75,7 @@ class State(NamedTuple):
         rows: rows of the clusters: position, P, age.
         table: derived values of the clusters: position, 1/sigma, ln P.
         old: memberships of the previous pass; the last column is the sponge.
-        work: memberships of one point, for each thread.
+        work: for each thread the memberships of one point, and room to those of the next thread.
         sums: space for sums of each thread, and of all.
         room: space for sums of other ranks.
         moved: squared distances that centres have moved.
@@ -89,6 +94,16 @@ class State(NamedTuple):
     room: Integers
     moved: Floats
     spent: Integers
+
+
+def work_of(threads: int, capacity: int) -> Floats:
+    """Return space for values of one point for each thread, which shares no line of a cache with another. Local.
+
+    Args:
+        threads: number of threads.
+        capacity: number of values.
+    """
+    return np.zeros((threads, 1 + -(-_APART // capacity), capacity))
 
 
 @gw.jit
@@ -168,7 +183,7 @@ def expect(threads: Any, law: Any, state: Any, scales: Any, sponge: float, mine:
     """
     x, lists, counts, table, old = state.x, state.lists, state.counts, state.table, state.old
     begin, end = threads.share(0, len(x))
-    m = state.work[threads.index]
+    m = state.work[threads.index, 0]
     d, last, outer = len(law.widths), len(mine) - 1, old.shape[1] - 1
     mine[:, :] = 0
     for i in range(begin, end):
@@ -249,7 +264,7 @@ def measure(threads: Any, law: Any, state: Any, scales: Any, weight: float, abou
     prepare(threads, law, state.rows, table)
     begin, end = threads.share(0, len(x))
     partial, sums = sums_of(threads, state, 3 + len(law.widths) * (len(law.widths) + 3) // 2)
-    mine, m = partial[threads.index], state.work[threads.index]
+    mine, m = partial[threads.index], state.work[threads.index, 0]
     d, last, sponge = len(law.widths), len(mine) - 1, sponge_term(law, weight)
     width = 0.0 if math.isinf(law.sponge) else law.sponge
     mine[:, :] = 0
@@ -315,7 +330,7 @@ def label(
     than that from its centre moves to the sponge; `moved[t]` counts both.
     """
     begin, end = threads.share(0, len(x))
-    d, m, sponge = len(law.widths), work[threads.index], sponge_term(law, weight)
+    d, m, sponge = len(law.widths), work[threads.index, 0], sponge_term(law, weight)
     to_cluster = to_sponge = 0
     for i in range(begin, end):
         n = counts[i]

@@ -86,7 +86,7 @@ def choose(
     """
     prepare(threads, law, rows, table)
     begin, end = threads.share(0, len(x))
-    found = work[threads.index]
+    found = work[threads.index, 0]
     closest = farthest = 0.0
     place = place_of(table, x[begin, 0]) if begin < end else 0
     for i in range(begin, end):

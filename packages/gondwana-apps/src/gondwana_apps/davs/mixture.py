@@ -125,7 +125,7 @@ class Mixture:
         self.clusters = 0
         self._threads = gw.threads()
         self._place(points)
-        self._work = np.zeros((self._threads, settings.TargetNcentPerPoint))
+        self._work = kernels.work_of(self._threads, settings.TargetNcentPerPoint)
         self._sums, self._room = np.empty(0, np.int64), np.empty(0, np.int64)
         self._spent = np.zeros(2, np.int64)
         self._scales = kernels.Scales(*[1.0] * 7)

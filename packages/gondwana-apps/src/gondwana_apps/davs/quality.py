@@ -61,7 +61,7 @@ def assign(points: Floats, rows: Floats, total: int, settings: Settings, conditi
     law, threads = conditions.law(settings, total, len(rows)), gw.threads()
     cut = math.inf if conditions.sponge is None else radius(settings, conditions) ** 2
     near, counts = np.zeros((len(points), settings.TargetNcentPerPoint), np.uint32), np.zeros(len(points), np.int64)
-    work, labels = np.zeros((threads, near.shape[1])), np.zeros(len(points), np.int64)
+    work, labels = kernels.work_of(threads, near.shape[1]), np.zeros(len(points), np.int64)
     table, moved = np.empty((len(rows), 2 * points.shape[1] + 1)), np.zeros((threads, 2), np.int64)
     reach = law if conditions.sponge is None else law._replace(sponge=max(law.sponge, cut))
     gw.parallel(lists.choose, reach, points, rows, table, near, counts, work, threads=threads)
