@@ -108,7 +108,8 @@ def _nearest(law: kernels.Law, rows: Floats, settings: Settings) -> tuple[Intege
     near, counts = np.zeros((len(rows), wanted + 1), np.uint32), np.zeros(len(rows), np.int64)
     table, centres = np.empty((len(rows), 2 * d + 1)), np.ascontiguousarray(rows[:, :d])
     everything = law._replace(sponge=math.inf, limit=math.inf)
-    gw.parallel(lists.choose, everything, centres, rows, table, near, counts, np.zeros((1, wanted + 1)), threads=1)
+    work = kernels.work_of(1, wanted + 1)
+    gw.parallel(lists.choose, everything, centres, rows, table, near, counts, work, threads=1)
     others = np.where(np.arange(wanted + 1) < counts[:, None], near.astype(np.int64), -1)
     # The first is the centre itself, or a copy of it.
     others = others[:, 1:]
