@@ -134,7 +134,7 @@ def clustering(key: str, panel: str) -> Table:
 def switched(switch: str) -> Table:
     """Return the table of applications without and with what looks at them."""
     return table(
-        "switches", "{program} | {milliseconds:.3g} | {rival_milliseconds:.3g} | {ratio_interval}", rival=switch
+        "switches", "{program} | {rival_milliseconds:.3g} | {milliseconds:.3g} | {ratio_interval}", switch=switch
     )
 
 

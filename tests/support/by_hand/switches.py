@@ -62,8 +62,8 @@ def measured(program: str, rounds: int) -> Iterator[Row]:
     times = recording.in_turns(runs, rounds)
     plain = times.pop(str(None))
     for switch, seconds in times.items():
-        case: Mapping[str, object] = {"program": program, "ranks": RANKS}
-        yield recording.row(case, switch, seconds, plain, all(right))
+        case: Mapping[str, object] = {"program": program, "ranks": RANKS, "switch": switch}
+        yield recording.row(case, "without", plain, seconds, all(right))
 
 
 def main() -> None:
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="collection of results to which these are added")
     given = parser.parse_args()
     for program in given.programs:
-        recording.record(measured(program, given.rounds), "switches", ("program", "rival", "ranks"), given.json)
+        recording.record(measured(program, given.rounds), "switches", ("program", "switch", "ranks"), given.json)
 
 
 if __name__ == "__main__":
