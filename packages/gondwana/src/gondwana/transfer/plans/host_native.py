@@ -143,7 +143,7 @@ def advance(plan: int, spins: int) -> int:
     elif messages == 0:
         complete = 1
     else:
-        spins = left = min(spins, _SPINS_WITH_MESSAGES)
+        spins = left = spins if spins < _SPINS_WITH_MESSAGES else _SPINS_WITH_MESSAGES
         complete = _poll_messages(plan)
     while complete >= 0:
         waiting = _carry_out(plan, current, first, last, unpacking)
