@@ -239,7 +239,7 @@ PERFORMANCE: dict[tuple[str, str], Table] = {
     ("performance/recursion.md", "## On other ranks and in pools"): table(
         "fib",
         "{case} | {ranks} | {n} | {ours_us:.3g}",
-        *by("{rival_us:.3g} | {ratio_interval}", "rival", "pthread in C", "multiprocessing.Pool.apply"),
+        *by("{rival_us:.3g} | {ratio_interval}", "rival", "pthread in C", "multiprocessing Pool.apply"),
         case="spawn + fetch,pool, submit + result",
     ),
     ("performance/initialisation.md", "## By worker processes"): table(

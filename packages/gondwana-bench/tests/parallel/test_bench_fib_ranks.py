@@ -23,7 +23,7 @@ def test_every_case_gives_a_row_for_each_rival(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     [report] = results.read(file)
     assert report["verified"]
-    elsewhere = ("pthread in C", "multiprocessing.Pool.apply")
+    elsewhere = ("pthread in C", "multiprocessing Pool.apply")
     parts = [(1, "call", ("C", "Python")), (1, POOL, elsewhere), (3, "spawn + fetch", elsewhere), (3, POOL, elsewhere)]
     assert [(row["ranks"], row["n"], row["case"], row["rival"]) for row in report["panels"]["fib"]] == [
         (ranks, n, case, rival) for ranks, case, rivals in parts for n in (0, 9) for rival in rivals

@@ -196,7 +196,7 @@ def _rivals_of_tasks(calls: Calls, children: Children) -> dict[str, Callable[[in
     def apply(count: int) -> int:
         return sum(children.apply(compiled, (calls.n,)) for _ in range(count))
 
-    return {**_in_c("pthread in C", "fibonacci_threads", calls.pair), "multiprocessing.Pool.apply": apply}
+    return {**_in_c("pthread in C", "fibonacci_threads", calls.pair), "multiprocessing Pool.apply": apply}
 
 
 def _in_c(rival: str, name: str, pair: NDArray[np.int64]) -> dict[str, Callable[[int], int]]:

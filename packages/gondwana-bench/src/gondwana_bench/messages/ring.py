@@ -38,11 +38,10 @@ PAIRS = (
 )
 
 COLUMNS = columns(
-    "ranks communications operation microseconds communication_us communication rival rival_microseconds "
-    "rival_communication_us rival_communication ratio goal met verified",
+    "ranks communications operation microseconds communication rival rival_microseconds rival_communication "
+    "ratio goal met verified",
     communications="supersteps", microseconds="us a run", rival_microseconds="us a run",
-    communication_us="communicating", rival_communication_us="communicating",
-    communication="share", rival_communication="share",
+    rival_communication="communication",
 )  # fmt: skip
 
 _CHECKED = 7

@@ -19,7 +19,7 @@ RANKS = "1,2,4"
 COLUMNS = {
     "ranks": "ranks", "nodes": "nodes", "node_kind": "they are", "beyond_cores": "beyond cores", "problem": "problem",
     "min": "s a step: fastest rank", "median": "median", "max": "slowest",
-    "slowest_over_fastest": "slowest/fastest", "efficiency": "efficiency (95 %)", "verified": "verified",
+    "slowest_over_fastest": "slowest / fastest", "efficiency": "efficiency (95 %)", "verified": "verified",
 }  # fmt: skip
 
 _SPREAD = ("min", "median", "max")
