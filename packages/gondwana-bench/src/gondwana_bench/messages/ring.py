@@ -122,17 +122,18 @@ def measure(
             for name, run in ring.runs.items()
         }
         for row in rows(team, PAIRS, found, size, repeat=repeat, discard=repeat // 10, batch_seconds=batch_seconds):
-            mine, rival = (spent[row[side]] for side in ("operation", "rival"))
+            mine, theirs = (spent[row[side]] for side in ("operation", "rival"))
+            share, their_share = (phases / phases.sum() for phases in (mine, theirs))
             yield {
                 **row,
                 "communications": supersteps,
                 **{name: getattr(work, name) for name in ("reads", "writes", "flops")},
-                **{f"{phase}_share": share for phase, share in zip(PHASES, mine / mine.sum(), strict=True)},
-                **{f"rival_{phase}_share": share for phase, share in zip(PHASES, rival / rival.sum(), strict=True)},
+                **{f"{phase}_share": part for phase, part in zip(PHASES, share, strict=True)},
+                **{f"rival_{phase}_share": part for phase, part in zip(PHASES, their_share, strict=True)},
                 "communication_us": float(mine[-1]) * 1e6,
-                "rival_communication_us": float(rival[-1]) * 1e6,
-                "communication": f"{mine[-1] / mine.sum():.0%}",
-                "rival_communication": f"{rival[-1] / rival.sum():.0%}",
+                "rival_communication_us": float(theirs[-1]) * 1e6,
+                "communication": f"{share[-1]:.0%}",
+                "rival_communication": f"{their_share[-1]:.0%}",
             }
 
 

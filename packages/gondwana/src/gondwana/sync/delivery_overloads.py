@@ -124,8 +124,9 @@ def _counter_of(ptr: Any, notify: Any) -> Any:
 
 @called
 def _send_far(
-    table: int, rank: int, offset: int, address: int, nbytes: int, signal_table: int, signal_rank: int, channel: int
-) -> bool:
+    table: int, rank: int, offset: int, address: int, nbytes: int, signal_table: int, signal_rank: int, channel: int,
+    arrivals: int,
+) -> bool:  # fmt: skip
     state, owner, ranks = _delivery(), _in_world(table, rank), load_word(table)
     if state == 0 or nbytes > LARGEST_COMPILED or _in_world(signal_table, signal_rank) != owner:
         return False
@@ -134,36 +135,23 @@ def _send_far(
     if load_word(table + _WORD) == 0 or base == 0 or offset < 0 or offset > size - nbytes:
         return False  # there is no window, or MPI refuses such a put
     line = load_word(signal_table + (TABLE_HEAD + 2 * load_word(signal_table) + signal_rank) * _WORD)
-    number = _send(state, owner, address, nbytes, base + offset, line + channel * CHANNEL, 1, 0)
+    number = _send(state, owner, address, nbytes, base + offset, line + channel * CHANNEL, arrivals, 0)
     if number < 0:
-        raise RuntimeError("put with notify=: MPI failed to send it; the same operation called from Python says more")
+        raise RuntimeError("MPI failed to send a signal, of notify= or alone; the same call from Python says more")
     return number > 0  # type: ignore[no-any-return]
 
 
-@called
+@inlined
 def send_arrivals(table: int, rank: int, channel: int, n: int) -> bool:
-    """Send arrivals of a signal to another node in a message; return whether that was possible.
-
-    Args:
-        table: of the segment of the signal.
-        rank: owner of the counter in the team of the signal.
-        channel: of the owner.
-        n: number of arrivals.
-    """
-    state, line = _delivery(), load_word(table + (TABLE_HEAD + 2 * load_word(table) + rank) * _WORD)
-    if state == 0 or line == 0:
-        return False
-    number = _send(state, _in_world(table, rank), 0, 0, line, line + channel * CHANNEL, n, 0)
-    if number < 0:
-        raise RuntimeError("gw.signal: MPI failed to send it; the same call in Python says more")
-    return number > 0  # type: ignore[no-any-return]
+    """Send another node arrivals of the signal of a segment in a message; return whether that was possible."""
+    return _send_far(table, rank, 0, 0, 0, table, rank, channel, n)  # type: ignore[no-any-return]
 
 
 @inlined
 def send_put(ptr: Any, address: int, nbytes: int, signal: Any, rank: int, channel: int) -> bool:
     """Send bytes and a signal to another node in one message; return whether that was possible."""
     table, owner, offset = handle_word(ptr, 0), handle_word(ptr, 1), handle_word(ptr, 2)
-    return _send_far(table, owner, offset, address, nbytes, handle_word(signal, 0), rank, channel)  # type: ignore[no-any-return]
+    return _send_far(table, owner, offset, address, nbytes, handle_word(signal, 0), rank, channel, 1)  # type: ignore[no-any-return]
 
 
 @inlined

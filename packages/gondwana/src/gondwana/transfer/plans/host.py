@@ -262,11 +262,13 @@ class HostPlan(Plan):
             flags = (flag.ctypes.data for flag in (enter_out, enter_in, ready_out, ready_in))
             links.append(Link._make((*flags, *rows([pair.direct() for pair in copies.to(rank)]), 0)))
         far, tag = [rank for rank in copies.neighbours if rank not in places], message_tag(self._flags)
-        self._requests, messages = [], []
+        messages: list[Message] = []
+        self._requests = []
         for pairs_of, end, work, init in (
             (copies.of, _TARGET, Pair.unpacking, private.Recv_init),
             (copies.to, _SOURCE, Pair.packing, private.Send_init),
         ):
+            received = len(messages)  # at the sends, which come last
             for rank in far:
                 for pairs in _together(pairs_of(rank)):
                     buffer, starts = _buffer(pairs, end)
@@ -277,7 +279,6 @@ class HostPlan(Plan):
         weakref.finalize(self, free_requests, self._requests)
         self._rows = np.concatenate(tables)
         self._links, self._messages = np.array(links, np.int64), np.array(messages, np.int64)
-        received = sum(len(list(_together(copies.of(rank)))) for rank in far)
         self._plan = np.array(
             Head(
                 links=len(links),
@@ -325,11 +326,13 @@ def _row(launch: Launch) -> Kernel:
 def _together(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
     """Yield the pairs of each message, at both ends the same."""
     group: list[Pair] = []
+    nbytes = 0
     for pair in pairs:
-        if group and sum(one.nbytes for one in group) + pair.nbytes > _MOST_TOGETHER:
+        if group and nbytes + pair.nbytes > _MOST_TOGETHER:
             yield group
-            group = []
+            group, nbytes = [], 0
         group.append(pair)
+        nbytes += pair.nbytes
     if group:
         yield group
 
